@@ -1,0 +1,48 @@
+# Everything here works from a fresh clone: each target first makes the virtual environment it needs, once.
+#
+#   make demo    compile the two energies, check them, train a small language model made of them
+#   make test    ruff, mypy, pytest
+#   make lint    the first two
+#   make clean   remove the run and the caches; `make distclean` also the virtual environment
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+
+PYTHON ?= python3
+VENV := .venv
+PY := $(VENV)/bin/python
+ENERGIES := examples/energies/cem_attention.cem examples/energies/cem_mlp.cem
+DEMO := runs/demo
+
+.PHONY: demo test lint clean distclean
+
+demo: $(VENV)/installed
+	$(PY) -m cemc compile $(ENERGIES) -o generated
+	$(PY) -m cemc check $(ENERGIES)
+	$(PY) -m examples.lm.train --config examples/lm/configs/tiny.toml --layers cem --out $(DEMO) --resume
+
+test: lint
+	$(PY) -m pytest
+
+lint: $(VENV)/installed
+	$(PY) -m ruff check
+	$(PY) -m ruff format --check
+	$(PY) -m mypy
+
+# The stamp is written last, so that an interrupted installation is taken up again. The build back end comes first, for
+# then the package itself is built with the pinned one, without a second download.
+$(VENV)/installed: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "cemc needs Python 3.11 or newer; say which with make PYTHON=...")'
+	$(PYTHON) -m venv $(VENV)
+	$(PY) -m pip install --quiet --constraint constraints.txt hatchling
+	$(PY) -m pip install --quiet --constraint constraints.txt --no-build-isolation --editable '.[examples,dev]'
+	@touch $@
+
+clean:
+	rm -rf runs build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -not -path './$(VENV)/*' -prune -exec rm -rf {} +
+
+distclean: clean
+	rm -rf $(VENV)
