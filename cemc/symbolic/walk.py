@@ -1,0 +1,107 @@
+"""Memoised walks over shared expressions. SymPy's own `xreplace`, `has` and `free_symbols` walk them as trees, which takes
+exponential time on terms that are shared, and replace bound indices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from sympy import Add, Mul
+from sympy.core.basic import Basic
+
+from cemc.symbolic.nodes import Expr, IndexSymbol, bound_indices
+
+_NOTHING: frozenset[IndexSymbol] = frozenset()
+
+
+class FreeIndices:
+    """The index symbols free in an expression, remembered."""
+
+    def __init__(self) -> None:
+        self._known: dict[Basic, frozenset[IndexSymbol]] = {}
+
+    def __call__(self, expr: Basic) -> frozenset[IndexSymbol]:
+        known = self._known
+        found = known.get(expr)
+        if found is not None:
+            return found
+        for node in postorder(expr, known):
+            if isinstance(node, IndexSymbol):
+                known[node] = frozenset((node,))
+            elif node.args:
+                free = _NOTHING.union(*(known[child] for child in node.args))
+                known[node] = free.difference(bound_indices(node)) if bound_indices(node) else free
+            else:
+                known[node] = _NOTHING
+        return known[expr]
+
+
+def postorder(expr: Basic, known: Mapping[Basic, object] = {}) -> Iterator[Basic]:  # noqa: B006 - never written
+    """Every distinct node of `expr` not in `known`, arguments first. Iterative: depth is no limit."""
+    seen: set[Basic] = set()
+    stack: list[tuple[Basic, bool]] = [(expr, False)]
+    while stack:
+        node, ready = stack.pop()
+        if ready:
+            yield node
+        elif node not in seen and node not in known:
+            seen.add(node)
+            stack.append((node, True))
+            stack.extend((child, False) for child in reversed(node.args))
+
+
+def rebuild(node: Basic, args: tuple[Basic, ...]) -> Basic:
+    """`node` with other arguments; itself if they are the same."""
+    if all(new is old for new, old in zip(args, node.args, strict=True)):
+        return node
+    return node.func(*args)
+
+
+def transform(expr: Basic, step: Callable[[Basic, tuple[Basic, ...]], Basic], known: dict[Basic, Basic]) -> Basic:
+    """`step(node, new arguments)` at every node, arguments first; `known` remembers."""
+    for node in postorder(expr, known):
+        known[node] = step(node, tuple(known[child] for child in node.args))
+    return known[expr]
+
+
+def substitute(expr: Expr, mapping: Mapping[IndexSymbol, Expr], free: FreeIndices) -> Expr:
+    """`expr` with free index symbols replaced. Bound ones are left alone; a replacement must not contain an index bound in
+    `expr` (binders are always fresh, so none does)."""
+    if not mapping:
+        return expr
+    known: dict[tuple[Basic, frozenset[IndexSymbol]], Basic] = {}
+    return _substitute(expr, mapping, free, known)
+
+
+def _substitute(
+    expr: Basic,
+    mapping: Mapping[IndexSymbol, Expr],
+    free: FreeIndices,
+    known: dict[tuple[Basic, frozenset[IndexSymbol]], Basic],
+) -> Basic:
+    active = free(expr).intersection(mapping)
+    if not active:
+        return expr
+    key = (expr, active)
+    found = known.get(key)
+    if found is not None:
+        return found
+    if isinstance(expr, IndexSymbol):
+        result: Basic = mapping[expr]
+    else:
+        bound = bound_indices(expr)
+        inner = {symbol: new for symbol, new in mapping.items() if symbol in active and symbol not in bound}
+        result = rebuild(expr, tuple(_substitute(child, inner, free, known) for child in expr.args))
+    known[key] = result
+    return result
+
+
+def is_plain(expr: Basic) -> bool:
+    return isinstance(expr, IndexSymbol)
+
+
+def factors_of(expr: Expr) -> tuple[Expr, ...]:
+    return expr.args if isinstance(expr, Mul) else (expr,)
+
+
+def terms_of(expr: Expr) -> tuple[Expr, ...]:
+    return expr.args if isinstance(expr, Add) else (expr,)
