@@ -1,0 +1,14 @@
+"""How large a file may be. Every limit is far above what a paper's equations need, and is reported with its place."""
+
+MAX_CHARACTERS = 262_144
+MAX_NAME = 100
+MAX_NUMBER = 60
+"""Characters of one number."""
+
+MAX_EXPONENT = 300
+"""A number must lie in the range of float64."""
+
+MAX_DEPTH = 100
+"""Brackets within brackets, and operations within operations. Later stages recurse, within Python's default limit."""
+
+MAX_SYNTAX_ERRORS = 30

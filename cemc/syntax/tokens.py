@@ -1,0 +1,219 @@
+"""Characters and tokens: everything that can be wrong before grammar comes into it.
+
+Lark splits the text; what it calls UNKNOWN, names with characters that no Python identifier has, and numbers that touch a
+letter are faults here. A fault never stops the split: the token is repaired where its meaning is plain (`×` for `*`)
+and dropped where it is not, and `broken` says where the parser should stay quiet.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from unicodedata import name as character_name
+
+from lark import Token
+
+from cemc.diagnostics import Diagnostic
+from cemc.diagnostics.syntax import BadNumber, HiddenCharacter, NameTooLong, StrangeCharacter, TouchingLetter
+from cemc.source import Span
+from cemc.syntax.limits import MAX_EXPONENT, MAX_NAME, MAX_NUMBER
+
+_HIDDEN = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
+_LETTER = re.compile(r"\w")
+
+_MEANT = {
+    "−": ("MINUS", "-"),
+    "–": ("MINUS", "-"),
+    "×": ("STAR", "*"),
+    "⋅": ("STAR", "*"),
+    "∗": ("STAR", "*"),
+    "÷": ("SLASH", "/"),
+    "≤": ("COMPARE", "<="),
+    "≥": ("COMPARE", ">="),
+    "≠": ("COMPARE", "!="),
+    "∈": ("IN", "in"),
+    "∧": ("AND", "and"),
+    "∨": ("OR", "or"),
+    "¬": ("NOT", "not"),
+    "（": ("LPAR", "("),
+    "）": ("RPAR", ")"),
+    "，": ("COMMA", ","),
+}
+"""Characters from typeset mathematics, and what stands for them here."""
+
+_SPACES = "\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
+
+_ADVICE = {
+    ";": "statements end by themselves: leave the `;` out",
+    "&": "write `and`",
+    "|": "write `or`; the absolute value is `abs(u)`",
+    "!": "write `not`",
+    "%": "there is no remainder",
+    "?": "write `where(condition, a, b)`",
+    "'": "there are no strings; a transpose is `.T`",
+    '"': "there are no strings",
+    "\\": "a statement may simply go on in the next line",
+    "$": "names are letters, digits and underscores",
+    "·": "write `*`, or `dot(u, v)` for vectors",
+    "²": "write `^ 2`",
+    "³": "write `^ 3`",
+    "√": "write `sqrt(…)`",
+    "∑": "write `sum[k](…)`",
+    "∫": "write `integral[f](…)`",
+    "∇": "write `grad[x](E)`",
+    "∞": "there is no infinity",
+    "∂": "write `grad[x](E)`",
+}
+
+
+def shown(character: str) -> str:
+    """A character as a message names it: itself where it can be seen, its code point where not."""
+    code = f"U+{ord(character):04X}"
+    if character.isascii() and character.isprintable():
+        return f"`{character}`"
+    known = character_name(character, "")
+    visible = f"`{character}` " if character.isprintable() else ""
+    return f"{visible}{code}" + (f" ({known.lower()})" if known else "")
+
+
+@dataclass
+class Checked:
+    """Tokens for the parser, the faults on the way, and the offsets at which a token was dropped."""
+
+    tokens: list[Token] = field(default_factory=list)
+    errors: list[Diagnostic] = field(default_factory=list)
+    broken: list[int] = field(default_factory=list)
+
+
+def hidden_characters(text: str) -> Iterator[Diagnostic]:
+    """Control characters and text-direction marks anywhere, comments included: a reader must see what is compiled."""
+    for match in _HIDDEN.finditer(text):
+        yield HiddenCharacter(Span(*match.span()), shown(match.group()))
+
+
+def check_tokens(tokens: Iterable[Token], text: str) -> Checked:
+    result = Checked()
+    skip = 0
+    for token in tokens:
+        start, end = token.start_pos or 0, token.end_pos or 0
+        if start < skip:
+            continue
+        if token.type == "NUMBER":
+            skip = _number(token, start, end, text, result)
+        elif token.type == "NAME" and not token.isascii():
+            _name(token, result)
+        elif token.type == "NAME" and len(token) > MAX_NAME:
+            result.errors.append(NameTooLong(Span(start, end), MAX_NAME))
+            result.tokens.append(token)
+        elif token.type == "UNKNOWN":
+            skip = _unknown(start, text, result)
+        else:
+            if token.type == "TRANSPOSE" and _LETTER.match(text, end):
+                result.errors.append(TouchingLetter(Span(start, end + 1), "`.T`", suggestion="put a space after `.T`"))
+            result.tokens.append(token)
+    return result
+
+
+def _number(token: Token, start: int, end: int, text: str, result: Checked) -> int:
+    """Checks a number and what touches it; returns the offset up to which the text is dealt with."""
+    result.tokens.append(token)
+    word = re.compile(r"\w*").match(text, end)
+    stop = word.end() if word else end
+    if stop > end:
+        rest = text[end:stop]
+        advice = None
+        if rest[0].isalpha() and not re.match(r"[eExX][0-9]*$|[xX]", rest):
+            advice = f"write `{_short(token)} * {_short(rest)}`"
+        elif rest[0] == "_":
+            advice = "write the digits without `_`"
+        result.errors.append(TouchingLetter(Span(start, stop), f"the number `{_short(token)}`", suggestion=advice))
+    elif text[end : end + 1] == "." and text[end : end + 2] != ".T":
+        stop = end + 1
+        result.errors.append(BadNumber(Span(start, stop), "digits must follow the point", suggestion=f"write `{token}.0`"))
+    elif len(token) > MAX_NUMBER:
+        result.errors.append(BadNumber(Span(start, end), f"the number has more than {MAX_NUMBER} characters"))
+    elif not _in_range(token):
+        why = "the number is outside the range of float64"
+        result.errors.append(BadNumber(Span(start, end), why))
+    if result.errors and result.errors[-1].span.start == start:
+        result.tokens[-1] = token.update(value="1")
+    return stop
+
+
+def _in_range(token: str) -> bool:
+    mantissa, _, exponent = token.lower().partition("e")
+    return abs(int(exponent or 0)) <= MAX_EXPONENT - len(mantissa)
+
+
+def _name(token: Token, result: Checked) -> None:
+    """A name with characters beyond ASCII: accepted as a Python identifier, else taken apart at what does not belong."""
+    start = token.start_pos or 0
+    if token.isidentifier():
+        if len(token) > MAX_NAME:
+            result.errors.append(NameTooLong(Span(start, start + len(token)), MAX_NAME))
+        result.tokens.append(token)
+        return
+    word = 0
+    for place in range(len(token) + 1):
+        if place < len(token) and ("a" + token[place]).isidentifier():
+            continue
+        part = token[word:place]
+        if part:
+            kind = "NAME" if part.isidentifier() else "NUMBER" if part.isdecimal() and part.isascii() else ""
+            if kind:
+                result.tokens.append(_piece(token, kind, part, word))
+            else:
+                result.errors.append(StrangeCharacter(Span(start + word, start + word + 1), shown(part[0])))
+        if place < len(token):
+            _strange(token[place], start + place, token, result)
+        word = place + 1
+
+
+def _strange(character: str, start: int, token: Token, result: Checked) -> None:
+    if _HIDDEN.match(character):
+        return  # reported by `hidden_characters`
+    span = Span(start, start + 1)
+    if character in _SPACES:
+        result.errors.append(StrangeCharacter(span, shown(character), suggestion="write a plain space"))
+    elif character in _MEANT:
+        kind, text = _MEANT[character]
+        result.errors.append(StrangeCharacter(span, shown(character), suggestion=f"write `{text}`"))
+        result.tokens.append(_piece(token, kind, character, start - (token.start_pos or 0)))
+    else:
+        result.errors.append(StrangeCharacter(span, shown(character), suggestion=_ADVICE.get(character)))
+        result.broken.append(start)
+
+
+def _piece(token: Token, kind: str, text: str, offset: int) -> Token:
+    start = (token.start_pos or 0) + offset
+    value = dict(_MEANT.values()).get(kind, text) if kind != "COMPARE" else _MEANT[text][1]
+    return Token(kind, value, start_pos=start, end_pos=start + len(text))
+
+
+def _unknown(start: int, text: str, result: Checked) -> int:
+    """An ASCII character that starts no token; a run of one character is one fault."""
+    character = text[start]
+    end = start + 1
+    while text[end : end + 1] == character:
+        end += 1
+    result.broken.append(start)
+    if _HIDDEN.match(character):
+        return end
+    advice = _ADVICE.get(character)
+    digits = re.compile(r"\.[0-9]+").match(text, start)
+    if digits:
+        result.errors.append(
+            BadNumber(Span(*digits.span()), "digits must precede the point", suggestion=f"write `0{_short(digits.group())}`")
+        )
+        result.tokens.append(Token("NUMBER", "1", start_pos=start, end_pos=digits.end()))
+        result.broken.pop()
+        return digits.end()
+    if character == ".":
+        advice = "a transpose is `.T`; nothing else follows a point"
+    result.errors.append(StrangeCharacter(Span(start, end), shown(character), suggestion=advice))
+    return end
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 20 else text[:20] + "…"

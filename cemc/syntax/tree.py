@@ -1,0 +1,266 @@
+"""The tree of a `.cem` file as written: what the parser makes, and what semantics reads.
+
+Nothing is resolved here: a `Name` may be anything, and what stands in brackets may be subscripts or binders. Every node
+carries the span it was read from.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from cemc.diagnostics import Diagnostic
+from cemc.source import Span
+
+
+@dataclass(frozen=True)
+class Node:
+    """Base of all nodes."""
+
+    span: Span
+
+
+# ------------------------------------------------------------------------------------------------ expressions
+
+
+@dataclass(frozen=True)
+class Name(Node):
+    """A name, NFKC-normalised; the span shows how it was spelt."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Number(Node):
+    value: Fraction
+
+
+@dataclass(frozen=True)
+class Negative(Node):
+    operand: Node
+
+
+@dataclass(frozen=True)
+class Sum(Node):
+    """`first ± term ± …`: a chain is one node, so that a long sum is not a deep tree."""
+
+    first: Node
+    rest: tuple[tuple[str, Node], ...]
+
+
+@dataclass(frozen=True)
+class Binary(Node):
+    """`* / @ ^`, with the place of the operator."""
+
+    operator: str
+    left: Node
+    right: Node
+    operator_span: Span
+
+
+@dataclass(frozen=True)
+class Transpose(Node):
+    operand: Node
+
+
+@dataclass(frozen=True)
+class Bracket(Node):
+    """`[entry, … if condition]`: subscripts, or binders when a call follows."""
+
+    entries: tuple[Node, ...]
+    condition: Node | None
+
+
+@dataclass(frozen=True)
+class Membership(Node):
+    """`k in heads`."""
+
+    name: Name
+    axis: Name
+
+
+@dataclass(frozen=True)
+class Subscript(Node):
+    base: Node
+    bracket: Bracket
+
+
+@dataclass(frozen=True)
+class Call(Node):
+    """`function(arguments)`; `function` is a `Name`, or a `Subscript` for reductions, or something that cannot be called."""
+
+    function: Node
+    arguments: tuple[Node, ...]
+
+
+@dataclass(frozen=True)
+class Held(Node):
+    """`given(operand)`, `input(operand)`."""
+
+    kind: str
+    operand: Node
+
+
+@dataclass(frozen=True)
+class Integral(Node):
+    function: Name
+    operand: Node
+
+
+@dataclass(frozen=True)
+class Gradient(Node):
+    wrt: Name
+    energy: Node
+
+
+@dataclass(frozen=True)
+class Where(Node):
+    condition: Node
+    then: Node
+    otherwise: Node
+
+
+# ------------------------------------------------------------------------------------------------- conditions
+
+
+@dataclass(frozen=True)
+class Comparison(Node):
+    """`a < b <= c`: one more operand than operators."""
+
+    operands: tuple[Node, ...]
+    operators: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Not(Node):
+    operand: Node
+
+
+@dataclass(frozen=True)
+class And(Node):
+    operands: tuple[Node, ...]
+
+
+@dataclass(frozen=True)
+class Or(Node):
+    operands: tuple[Node, ...]
+
+
+# ----------------------------------------------------------------------------------------------- declarations
+
+
+@dataclass(frozen=True)
+class HeaderName(Node):
+    name: Name
+    default: Node | None
+
+
+@dataclass(frozen=True)
+class AxisDeclaration(Node):
+    name: Name
+
+
+@dataclass(frozen=True)
+class StateDeclaration(Node):
+    name: Name
+    axes: tuple[Name, ...]
+    start: Node | None
+
+
+@dataclass(frozen=True)
+class GivenDeclaration(Node):
+    name: Name
+    axes: tuple[Name, ...]
+    integer: bool
+
+
+@dataclass(frozen=True)
+class RandomStart(Node):
+    """`~ normal(mean, std)` and the like."""
+
+    distribution: Name
+    arguments: tuple[Node, ...]
+
+
+@dataclass(frozen=True)
+class ParameterDeclaration(Node):
+    name: Name
+    axes: tuple[Name, ...]
+    positive: bool
+    start: Node | None
+
+
+@dataclass(frozen=True)
+class ConstantDeclaration(Node):
+    name: Name
+    value: Node
+
+
+@dataclass(frozen=True)
+class FunctionDeclaration(Node):
+    name: Name
+    arguments: tuple[Name, ...]
+    body: Node
+
+
+@dataclass(frozen=True)
+class LeftIndex(Node):
+    """An index variable left of `=`; `axis` where the file says `k in heads`."""
+
+    name: Name
+    axis: Name | None
+
+
+@dataclass(frozen=True)
+class DefinitionStatement(Node):
+    """`name[indices] = body`: a definition, or in an update block an assignment or a local definition. `left` is the part
+    before `=`."""
+
+    name: Name
+    indices: tuple[LeftIndex, ...]
+    body: Node
+    left: Span
+
+
+@dataclass(frozen=True)
+class UpdateBlock(Node):
+    """`keyword` is the span of the word `update`, which is where errors about the whole block point."""
+
+    repeat: Number | Name | None
+    statements: tuple[DefinitionStatement | Unreadable, ...]
+    keyword: Span
+
+
+@dataclass(frozen=True)
+class Unreadable(Node):
+    """A statement with a syntax error. The names in it are taken to be declared and used, so that one error stays one."""
+
+    names: tuple[str, ...]
+
+
+Item = (
+    AxisDeclaration
+    | StateDeclaration
+    | GivenDeclaration
+    | ParameterDeclaration
+    | ConstantDeclaration
+    | FunctionDeclaration
+    | DefinitionStatement
+    | UpdateBlock
+    | Unreadable
+)
+
+
+@dataclass(frozen=True)
+class EnergyDeclaration(Node):
+    name: Name
+    header: tuple[HeaderName, ...]
+    items: tuple[Item, ...]
+
+
+@dataclass(frozen=True)
+class File(Node):
+    """`errors` are the syntax errors of unreadable statements; semantics reports them together with its own."""
+
+    energies: tuple[EnergyDeclaration, ...]
+    errors: tuple[Diagnostic, ...]
