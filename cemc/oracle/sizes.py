@@ -27,23 +27,24 @@ def header_sizes(energy: Energy, **given: int) -> dict[str, int]:
         elif header.default is None:
             raise ValueError(f"{energy.name} needs a value for {name}")
         else:
-            value = _exact(header.default, sizes)
+            value = exact(header.default, sizes)
         if value.denominator != 1 or value < 1:
             raise ValueError(f"{name} = {value} is not a positive integer")
         sizes[name] = int(value)
     return sizes
 
 
-def _exact(expr: Expr, sizes: Mapping[str, int]) -> Fraction:
+def exact(expr: Expr, sizes: Mapping[str, int]) -> Fraction:
+    """The value of a header default; ValueError where a `/` does not divide exactly."""
     match expr:
         case Number(value=value):
             return value
         case Size(name=name):
             return Fraction(sizes[name])
         case Negative(operand=operand):
-            return -_exact(operand, sizes)
+            return -exact(operand, sizes)
         case Binary(operator=operator):
-            left, right = _exact(expr.left, sizes), _exact(expr.right, sizes)
+            left, right = exact(expr.left, sizes), exact(expr.right, sizes)
             match operator:
                 case "+":
                     return left + right

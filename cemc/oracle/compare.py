@@ -1,0 +1,150 @@
+"""A generated module beside the oracle: the same quantities from both, and the relative errors between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from cemc.oracle.draw import Configuration
+from cemc.oracle.oracle import Oracle, energy_names
+from cemc.semantics.typed import Energy
+
+TOLERANCE = 1e-9
+FLOOR = 1e-12
+# Of the largest tensor compared along with it (at least 1): what is mathematically 0 is seldom computed as exactly 0.
+ROUNDING = 1e-14
+
+# A group of quantities computed by one call, such as the new states: {name: value}.
+Group = Callable[[], dict[str, Tensor]]
+
+
+def build(layer_class: Callable[..., Any], configuration: Configuration, backend: str, device: str = "cpu") -> Any:
+    """The module with the configuration's sizes, constants and parameters."""
+    numbers = {**configuration.sizes, **configuration.constants}
+    layer = layer_class(**numbers, backend=backend, device=device, dtype=torch.float64)
+    stored, drawn = dict(layer.named_parameters()), configuration.raw
+    shapes = [{name: tuple(value.shape) for name, value in side.items()} for side in (stored, drawn)]
+    if shapes[0] != shapes[1]:
+        raise ValueError(f"the module has parameters {shapes[0]}, expected {shapes[1]}")
+    with torch.no_grad():
+        for name, value in drawn.items():
+            stored[name].copy_(value)
+    return layer
+
+
+def oracle_groups(
+    energy: Energy, configuration: Configuration, context: Mapping[str, Tensor], steps: Sequence[int | None]
+) -> dict[str, Group]:
+    """What is compared, from the oracle: updates of several numbers of steps, and energies at the states themselves and
+    held at `context`."""
+    oracle = Oracle(energy, configuration.sizes, configuration.parameters, configuration.constants)
+    states, givens = configuration.states, configuration.givens
+
+    def value(name: str, held: Mapping[str, Tensor] | None) -> dict[str, Tensor]:
+        return {name: oracle.energy(states, givens, held, name)}
+
+    groups: dict[str, Group] = {_update_name(count): partial(oracle.update, states, givens, count) for count in steps}
+    for name in energy_names(energy):
+        groups[name] = partial(value, name, None)
+        groups[f"{name} in context"] = partial(value, name, context)
+    return groups
+
+
+def layer_groups(
+    energy: Energy, layer: Any, configuration: Configuration, context: Mapping[str, Tensor], steps: Sequence[int | None]
+) -> dict[str, Group]:
+    """The same from a generated module."""
+    states, givens = list(configuration.states.values()), configuration.givens
+    names = energy_names(energy)
+
+    def update(count: int | None) -> dict[str, Tensor]:
+        new = layer(*states, steps=count, **givens)
+        return dict(zip(configuration.states, (new,) if isinstance(new, Tensor) else new, strict=True))
+
+    def value(name: str, held: Mapping[str, Tensor] | None) -> dict[str, Tensor]:
+        options: dict[str, Any] = {"name": name} if len(names) > 1 else {}
+        if held is not None:
+            options["context"] = next(iter(held.values())) if len(held) == 1 else tuple(held.values())
+        return {name: layer.energy(*states, **options, **givens)}
+
+    groups: dict[str, Group] = {_update_name(count): partial(update, count) for count in steps}
+    for name in names:
+        groups[name] = partial(value, name, None)
+        groups[f"{name} in context"] = partial(value, name, context)
+    return groups
+
+
+def _update_name(steps: int | None) -> str:
+    return "update" if steps is None else f"update in {steps} steps"
+
+
+class Comparison:
+    """The oracle's side of a configuration, computed once: values and training gradients of every group."""
+
+    def __init__(
+        self, energy: Energy, configuration: Configuration, seed: int = 0, steps: Sequence[int | None] = (None, 2)
+    ) -> None:
+        self.energy, self.configuration, self.steps, self._seed = energy, configuration, steps, seed
+        generator = torch.Generator().manual_seed(seed + 1)
+        self.context = {
+            name: torch.randn(state.shape, dtype=torch.float64, generator=generator).requires_grad_()
+            for name, state in configuration.states.items()
+        }
+        groups = oracle_groups(energy, configuration, self.context, steps)
+        self.reference = {
+            name: self._evaluate(group(), self._inputs(configuration.raw)) for name, group in groups.items()
+        }
+
+    def errors(self, layer: Any) -> dict[str, float]:
+        """Relative error of each value ("update: x", "E in context: E") and gradient ("update to Q")."""
+        inputs = self._inputs(dict(layer.named_parameters()))
+        errors = {}
+        groups = layer_groups(self.energy, layer, self.configuration, self.context, self.steps)
+        for name, group in groups.items():
+            found, reference = self._evaluate(group(), inputs), self.reference[name]
+            scale = max(1.0, *(_norm(value) for value in reference.values()))
+            for quantity, value in reference.items():
+                errors[f"{name}{quantity}"] = relative_error(found[quantity], value, scale)
+        return errors
+
+    def _inputs(self, parameters: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """What training gradients go to."""
+        context = {f"context {name}": value for name, value in self.context.items()}
+        floats = {name: value for name, value in self.configuration.givens.items() if value.requires_grad}
+        return {**self.configuration.states, **context, **floats, **parameters}
+
+    def _evaluate(self, values: Mapping[str, Tensor], inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Values, and the gradients to all inputs of one random projection of them."""
+        generator = torch.Generator().manual_seed(self._seed)
+        total = torch.zeros((), dtype=torch.float64)
+        for value in values.values():
+            cotangent = torch.randn(value.shape, dtype=torch.float64, generator=generator)
+            total = total + (cotangent.to(value.device) * value).sum().cpu()
+        results = {f": {name}": value.detach() for name, value in values.items()}
+        if not total.requires_grad:
+            return results | {f" to {name}": torch.zeros_like(value) for name, value in inputs.items()}
+        gradients = torch.autograd.grad(total, list(inputs.values()), allow_unused=True, materialize_grads=True)
+        return results | {f" to {name}": gradient for name, gradient in zip(inputs, gradients, strict=True)}
+
+
+def relative_error(found: Tensor, reference: Tensor, scale: float = 1.0) -> float:
+    """Norm of the difference over the norm of the reference, floored. Infinite where shapes differ, or one is finite
+    and the other is not; entries that are not finite in either are left out."""
+    found = found.to(reference)
+    if found.shape != reference.shape:
+        return float("inf")
+    finite = reference.isfinite()
+    if not torch.equal(found.isfinite(), finite):
+        return float("inf")
+    difference = _norm((found - reference)[finite])
+    if difference <= ROUNDING * scale:
+        return difference / scale
+    return difference / max(_norm(reference[finite]), FLOOR)
+
+
+def _norm(value: Tensor) -> float:
+    return float(value[value.isfinite()].norm())
