@@ -86,7 +86,7 @@ _RECORDS = (
         "sigmoid", 1, lambda z: (_sigmoid_slope(z),), "torch.sigmoid({0})", "σ({0})", r"\sigma({0})", positive=True,
     ),
     Elementwise(
-        "softplus", 1, lambda z: (apply("sigmoid", z),), "_softplus({0})", "softplus({0})",
+        "softplus", 1, lambda z: (apply("sigmoid", z),), "F.softplus({0}, threshold=50.0)", "softplus({0})",
         r"\operatorname{{softplus}}({0})", positive=True,
     ),
     Elementwise(
@@ -125,7 +125,7 @@ _RECORDS = (
         "sign", 1, _no_derivative, "torch.sign({0})", "sign({0})", r"\operatorname{{sign}}({0})", internal=True,
     ),
     Elementwise(
-        "step", 1, _no_derivative, "torch.heaviside({0}, torch.zeros_like({0}))", "[{0} > 0]", r"[{0} > 0]",
+        "step", 1, _no_derivative, "torch.sign(torch.relu({0}))", "[{0} > 0]", r"[{0} > 0]",
         internal=True,
     ),
     Elementwise(

@@ -95,6 +95,11 @@ def _substitute(
     return result
 
 
+def replace_atoms(expr: Basic, mapping: Mapping[Basic, Basic]) -> Basic:
+    """`expr` with atoms that no node binds replaced."""
+    return transform(expr, lambda node, args: mapping.get(node) or rebuild(node, args), {})
+
+
 def is_plain(expr: Basic) -> bool:
     return isinstance(expr, IndexSymbol)
 
