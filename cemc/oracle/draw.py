@@ -54,7 +54,7 @@ class Configuration:
         return ", ".join(f"{name} {value}" for name, value in {**self.sizes, **shapes}.items())
 
 
-def draw_sizes(energy: Energy, rng: random.Random) -> dict[str, int]:
+def draw_sizes(energy: Energy, rng: random.Random, largest: int = LARGEST) -> dict[str, int]:
     """Small header sizes: defaults made of other names are kept, the rest is drawn until all divide and the axes
     rotated by rope are even."""
     rotated = rotated_axes(energy)
@@ -62,7 +62,7 @@ def draw_sizes(energy: Energy, rng: random.Random) -> dict[str, int]:
         drawn = {}
         for name, header in energy.header.items():
             if header.default is None:
-                drawn[name] = rng.randint(1, LARGEST)
+                drawn[name] = rng.randint(1, largest)
             elif not any(isinstance(part, Size) for part in walk(header.default)):
                 drawn[name] = rng.randint(1, min(4, max(2, int(exact(header.default, {})))))
         try:

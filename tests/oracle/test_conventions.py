@@ -11,9 +11,9 @@ from torch import Tensor
 from tests.oracle.support import close, oracle, random, real
 
 
-def gradient(text: str, x: Tensor, **sizes: int) -> Tensor:
+def gradient(text: str, x: Tensor, d: int) -> Tensor:
     """The gradient of a parameterless energy of one state `x`, from its plain step."""
-    return x - oracle(text, **sizes).update({"x": x}, {})["x"]
+    return x - oracle(text, d=d).update({"x": x}, {})["x"]
 
 
 def element_wise(expression: str) -> str:

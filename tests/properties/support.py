@@ -1,0 +1,92 @@
+"""Texts and files to compiled classes, and what the property tests demand of them."""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from cemc.compiler import load
+from cemc.oracle.compare import TOLERANCE, Comparison, build
+from cemc.oracle.draw import Configuration, draw, draw_sizes
+from cemc.semantics import analyse
+from cemc.semantics.typed import Energy
+from cemc.source import Source
+from cemc.syntax import parse, read_source
+
+BACKENDS = ("generic", "torch")
+
+
+@cache
+def compiled(path: Path) -> tuple[Energy, Any]:
+    """The only energy of a file, typed and as a class."""
+    source = read_source(path)
+    (energy,) = analyse(parse(source), source).energies
+    return energy, load(path)
+
+
+def compiled_text(text: str) -> tuple[Energy, Any]:
+    """The same of a text."""
+    source = Source("random.cem", text)
+    (energy,) = analyse(parse(source), source).energies
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "random.cem"
+        path.write_text(text)
+        return energy, load(path)
+
+
+def disagreement(
+    energy: Energy, layer_class: Any, configuration: Configuration, seed: int, steps: tuple[int | None, ...] = (None, 2)
+) -> str:
+    """Every quantity that differs from the oracle's on some backend; empty where all agree."""
+    comparison = Comparison(energy, configuration, seed, steps)
+    found = []
+    for backend in BACKENDS:
+        errors = comparison.errors(build(layer_class, configuration, backend))
+        found += [f"{backend}: {name} {error:.1e}" for name, error in errors.items() if not error < TOLERANCE]
+    return "\n".join([configuration.describe(), *found]) if found else ""
+
+
+def compare_text(text: str, seed: int) -> str:
+    """Compiles a text and compares it with the oracle at small sizes; what differs, or nothing."""
+    energy, layer_class = compiled_text(text)
+    sizes = draw_sizes(energy, random.Random(seed), largest=4)
+    lengths = {axis.name: 1 + (seed + number) % 4 for number, axis in enumerate(energy.runtime_axes)}
+    batch: tuple[int, ...] = ((), (2,))[seed % 2]
+    return disagreement(energy, layer_class, draw(energy, seed, sizes, lengths, batch), seed)
+
+
+def reads_the_future(energy: Energy, layer_class: Any, configuration: Configuration, cut: int) -> bool:
+    """Whether the update of the first `cut` tokens changes with what stands at later ones."""
+    layer = build(layer_class, configuration, "generic")
+    updates = []
+    for seed in (None, 0):
+        states, givens = (
+            {name: _replaced(energy, name, value, cut, seed) for name, value in arguments.items()}
+            for arguments in (configuration.states, configuration.givens)
+        )
+        new = layer(*states.values(), **givens)
+        updates.append([value[..., :cut, :] for value in ((new,) if isinstance(new, torch.Tensor) else new)])
+    return any(not torch.allclose(a, b, rtol=1e-12, atol=1e-12, equal_nan=True) for a, b in zip(*updates, strict=True))
+
+
+def _replaced(energy: Energy, name: str, value: torch.Tensor, cut: int, seed: int | None) -> torch.Tensor:
+    """Random entries at tokens from `cut` on; unchanged without a seed, or without a token axis."""
+    axes = [axis.name for axis in energy.axes_of(name)]
+    if seed is None or "token" not in axes:
+        return value.detach()
+    generator = torch.Generator().manual_seed(seed)
+    axis = axes.index("token") - len(axes)
+    later = value.detach().narrow(axis, cut, value.shape[axis] - cut)
+    if value.is_floating_point():
+        other = torch.randn(later.shape, dtype=value.dtype, generator=generator)
+    else:
+        other = torch.randint(0, 4, later.shape, generator=generator)
+    return torch.cat((value.detach().narrow(axis, 0, cut), other), axis)
+
+
+__all__ = ["compare_text", "compiled", "compiled_text", "disagreement", "draw", "reads_the_future"]
