@@ -83,6 +83,9 @@ def _printable(character: str) -> str:
     """Control characters would act on the terminal; a picture of them takes their place."""
     if character < " " and character != "\t":
         return chr(0x2400 + ord(character))
-    if "\x7f" <= character <= "\x9f" or character in "\u2028\u2029\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069":
+    if (
+        "\x7f" <= character <= "\x9f"
+        or character in "\u2028\u2029\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+    ):
         return "\ufffd"
     return character

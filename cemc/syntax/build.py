@@ -1,4 +1,4 @@
-"""Tree nodes out of grammar rules: one method per rule of `grammars/cem.lark`, called bottom-up while parsing.
+"""Tree nodes out of grammar rules: one method for each rule of `grammars/cem.lark`, called while parsing.
 
 Every method gets all children of its rule, punctuation included, so a node's span runs from its first child to its last.
 """
@@ -103,7 +103,7 @@ class Build(Transformer[Token, tree.File]):
         return tree.LeftIndex(_all(children), names[0], names[1] if len(names) > 1 else None)
 
     def update(self, children: list[Any]) -> tree.UpdateBlock:
-        repeat: tree.Node | None = None
+        repeat: tree.Number | tree.Name | None = None
         if _has(children, "REPEAT"):
             repeat = self.number([children[2]]) if children[2].type == "NUMBER" else name_of(children[2])
         statements = tuple(child for child in children if isinstance(child, tree.DefinitionStatement))

@@ -41,8 +41,12 @@ def explain(token: Token, previous: Token | None, accepts: set[str], unclosed: T
     found = _found(token)
     if token.type in ("RPAR", "RSQB", "RBRACE") and not accepts & {"NUMBER", "RPAR", "RSQB"}:
         return NeverOpened(span, str(token))
-    if token.type.isalpha() and token.isidentifier() and token.type != "NAME" and accepts & {"NAME"} and not (
-        "NUMBER" in accepts and token.type in _OPERATORS
+    if (
+        token.type.isalpha()
+        and token.isidentifier()
+        and token.type != "NAME"
+        and accepts & {"NAME"}
+        and not ("NUMBER" in accepts and token.type in _OPERATORS)
     ):
         return ReservedName(span, str(token), suggestion=f"write `{token}_`")
     special = _special(token, previous, accepts)
@@ -92,7 +96,11 @@ def _special(token: Token, previous: Token | None, accepts: set[str]) -> tuple[s
         if before == "RSQB":
             advice = f"write `*` or `@` for a product, or brackets for the body of a reduction: `(…)`, as in `sum[k]({token})`"
         else:
-            advice = f"write `*`: `{previous} * {token}`" if before in ("NAME", "NUMBER") else "write `*` or `@` for a product"
+            advice = (
+                f"write `*`: `{previous} * {token}`"
+                if before in ("NAME", "NUMBER")
+                else "write `*` or `@` for a product"
+            )
         return f"{_found(token)} cannot follow what stands before it", advice
     if token.type == "NUMBER" and "NAME" in accepts and "NUMBER" not in accepts:
         return f"{_found(token)} where a name should stand", "sizes are header names: `energy name(d, r = 3)`"

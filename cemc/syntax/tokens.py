@@ -130,7 +130,9 @@ def _number(token: Token, start: int, end: int, text: str, result: Checked) -> i
         result.errors.append(TouchingLetter(Span(start, stop), f"the number `{_short(token)}`", suggestion=advice))
     elif text[end : end + 1] == "." and text[end : end + 2] != ".T":
         stop = end + 1
-        result.errors.append(BadNumber(Span(start, stop), "digits must follow the point", suggestion=f"write `{token}.0`"))
+        result.errors.append(
+            BadNumber(Span(start, stop), "digits must follow the point", suggestion=f"write `{token}.0`")
+        )
     elif len(token) > MAX_NUMBER:
         result.errors.append(BadNumber(Span(start, end), f"the number has more than {MAX_NUMBER} characters"))
     elif not _in_range(token):
@@ -204,7 +206,9 @@ def _unknown(start: int, text: str, result: Checked) -> int:
     digits = re.compile(r"\.[0-9]+").match(text, start)
     if digits:
         result.errors.append(
-            BadNumber(Span(*digits.span()), "digits must precede the point", suggestion=f"write `0{_short(digits.group())}`")
+            BadNumber(
+                Span(*digits.span()), "digits must precede the point", suggestion=f"write `0{_short(digits.group())}`"
+            )
         )
         result.tokens.append(Token("NUMBER", "1", start_pos=start, end_pos=digits.end()))
         result.broken.pop()
