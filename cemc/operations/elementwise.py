@@ -12,7 +12,7 @@ from fractions import Fraction
 
 from sympy import Expr, Rational
 
-from cemc.symbolic.nodes import ONE, ZERO, Select, apply, compare
+from cemc.notation.nodes import ONE, ZERO, Select, apply, compare
 
 HALF = Rational(1, 2)
 

@@ -14,7 +14,7 @@ from itertools import product
 
 from sympy import Add, Rational
 
-from cemc.symbolic.nodes import (
+from cemc.notation.nodes import (
     ONE,
     AllOf,
     AnyOf,
@@ -32,9 +32,9 @@ from cemc.symbolic.nodes import (
     Weight,
     conjuncts,
 )
+from cemc.notation.walk import factors_of, postorder
 from cemc.symbolic.tables import Tables
 from cemc.symbolic.update import SymbolicEnergy
-from cemc.symbolic.walk import postorder
 
 TOKEN = "token"
 _ANY_TOKEN = IndexSymbol(0, "", TOKEN)
@@ -129,7 +129,9 @@ def _walk(
         for body, truth, indices in [b.args for b in expr.branches] if isinstance(expr, LogSumExp) else [expr.args]:
             # Outside conditions speak of another index where a weight stands beside its own normaliser.
             outside = _without(condition, tuple(indices))
-            under = _both(outside, truth)
+            # A product with a weight in it is zero off the weight's mask.
+            masks = [f.args[1] for f in factors_of(body) if isinstance(f, Weight)] if isinstance(expr, Sum) else []
+            under = _both(outside, truth, *masks)
             bound.update(((s, under), None) for s in indices if s.axis == TOKEN)
             _walk(body, under, reads, bound, seen)
             _walk(truth, outside, reads, bound, seen)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from cemc.notation.nodes import IndexSymbol
 from cemc.program.values import Value, Values, frame_of
-from cemc.symbolic.nodes import IndexSymbol
 
 # Above this many operands the search for the best order is by dynamic programming, which is nearly as good and linear in time
 # where the exhaustive one is exponential.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from cemc.notation.nodes import Entry, IndexSymbol
 from cemc.program import nodes
-from cemc.program.values import Value, axes, frame_of
-from cemc.symbolic.nodes import Entry, IndexSymbol
+from cemc.program.values import Value, axes, frame_of, layout
 
 if TYPE_CHECKING:
     from cemc.program.lower import Lowering, Versions
@@ -34,7 +34,7 @@ def _plain(lowering: Lowering, entry: Entry, versions: Versions) -> Value:
 
 
 def _diagonal(lowering: Lowering, value: Value) -> Value:
-    output = tuple(sorted(set(value.labels), key=lambda symbol: symbol.number))
+    output = tuple(sorted(set(value.labels), key=layout))
     node = lowering.values.graph.make(
         nodes.Einsum, dims=axes(output), batched=value.node.batched, kind="real",
         operands=(lowering.values.operand(value, output),), output=tuple(range(len(output))),

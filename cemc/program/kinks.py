@@ -6,9 +6,9 @@ from fractions import Fraction
 
 from sympy import Rational
 
+from cemc.notation.nodes import Apply, ArgumentSymbol, Compare, Expr
+from cemc.notation.walk import postorder
 from cemc.operations import ELEMENTWISE
-from cemc.symbolic.nodes import Apply, ArgumentSymbol, Compare, Expr
-from cemc.symbolic.walk import postorder
 
 
 def kinks(expr: Expr, argument: ArgumentSymbol) -> tuple[Fraction, ...]:

@@ -12,15 +12,7 @@ from fractions import Fraction
 
 from sympy import Add, Mul, Pow, Rational
 
-from cemc.program import nodes
-from cemc.program.contract import contract
-from cemc.program.entries import lower_entry
-from cemc.program.graph import Graph
-from cemc.program.kinks import kinks
-from cemc.program.nodes import Node
-from cemc.program.values import Value, Values, axes, frame_of
-from cemc.semantics import typed
-from cemc.symbolic.nodes import (
+from cemc.notation.nodes import (
     ONE,
     AllOf,
     Antiderivative,
@@ -44,8 +36,16 @@ from cemc.symbolic.nodes import (
     apply,
     conjuncts,
 )
+from cemc.notation.walk import factors_of
+from cemc.program import nodes
+from cemc.program.contract import contract
+from cemc.program.entries import lower_entry
+from cemc.program.graph import Graph
+from cemc.program.kinks import kinks
+from cemc.program.nodes import Node
+from cemc.program.values import Value, Values, axes, frame_of, layout
+from cemc.semantics import typed
 from cemc.symbolic.update import SymbolicEnergy
-from cemc.symbolic.walk import factors_of
 
 
 @dataclass(frozen=True)
@@ -222,7 +222,7 @@ class Lowering:
                     count = self.value(apply("log", AxisSize(symbol.axis)), versions)
                     scores = self.values.map("add", [scores, count])
             parts.append((scores, mask, stay, reduced))
-        output = tuple(sorted({s for part in parts for s in part[2]}, key=lambda s: s.number))
+        output = tuple(sorted({s for part in parts for s in part[2]}, key=layout))
         branches = []
         for scores, mask, _, reduced in parts:
             frame = output + reduced

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+from cemc.notation.nodes import IndexSymbol
 from cemc.program import nodes
 from cemc.program.graph import Graph
 from cemc.program.nodes import Node, Operand
-from cemc.symbolic.nodes import IndexSymbol
 
 COMPARISONS = frozenset(("<", "<=", "==", "!="))
 
@@ -26,8 +26,14 @@ class Value:
 
 
 def frame_of(values: Iterable[Value]) -> tuple[IndexSymbol, ...]:
-    """All labels of `values`, in order of creation: outer indices were created before inner ones."""
-    return tuple(sorted({label for value in values for label in value.labels}, key=lambda symbol: symbol.number))
+    """All labels of `values`, in the order tensors are laid out in."""
+    return tuple(sorted({label for value in values for label in value.labels}, key=layout))
+
+
+def layout(symbol: IndexSymbol) -> tuple[bool, int]:
+    """Sort key of dimensions: index variables of the source before the axes of vectors, which have no name, so that a vector's
+    components lie next to each other; otherwise in order of creation, outer before inner."""
+    return (not symbol.name, symbol.number)
 
 
 class Values:

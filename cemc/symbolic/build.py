@@ -13,13 +13,11 @@ from sympy import Add, Integer, Mul, Pow, Rational
 from sympy.core.containers import Tuple
 from sympy.core.symbol import Str
 
-from cemc.operations import ELEMENTWISE
-from cemc.semantics import typed
-from cemc.symbolic.nodes import (
+from cemc.notation.nodes import (
     ONE,
     ZERO,
-    AnyOf,
     Antiderivative,
+    AnyOf,
     ArgumentSymbol,
     AxisSize,
     Branch,
@@ -39,8 +37,10 @@ from cemc.symbolic.nodes import (
     entry,
     sum_over,
 )
+from cemc.notation.walk import is_plain, substitute
+from cemc.operations import ELEMENTWISE
+from cemc.semantics import typed
 from cemc.symbolic.tables import Table, Tables
-from cemc.symbolic.walk import is_plain, substitute
 
 At = tuple[Expr, ...]
 

@@ -12,11 +12,11 @@ together with their ranges, so no later stage sees one unless it has to be a sca
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 
 from sympy import Add, Integer, Mul, Pow
 
-from cemc.operations import ELEMENTWISE
-from cemc.symbolic.nodes import (
+from cemc.notation.nodes import (
     ONE,
     TRUTHS,
     ZERO,
@@ -40,17 +40,19 @@ from cemc.symbolic.nodes import (
     entry,
     sum_over,
 )
+from cemc.notation.walk import postorder, replace_atoms, substitute
+from cemc.operations import ELEMENTWISE
 from cemc.symbolic.tables import Table, Tables, at_indices
-from cemc.symbolic.walk import postorder, replace_atoms, substitute
 
 # A contribution to the adjoint of a table: where it was read, and the coefficient there.
 Read = tuple[tuple[Expr, ...], Expr]
 
 
 class Differentiator:
-    """Adds to `tables` the adjoints that gradients need. `axes(name)` gives the axis names of declared tensors."""
+    """Adds to `tables` the adjoints that gradients need. `axes(name)`: a label ("" for none) and the axis of each dimension of a
+    declared tensor."""
 
-    def __init__(self, tables: Tables, axes: object) -> None:
+    def __init__(self, tables: Tables, axes: Callable[[str], list[tuple[str, str]]]) -> None:
         self._tables = tables
         self._free = tables.free
         self._axes = axes
@@ -153,7 +155,7 @@ class Differentiator:
     def _labels(self, name: str) -> list[tuple[str, str]]:
         if name in self._tables:
             return [(symbol.name, symbol.axis) for symbol in self._tables[name].indices]
-        return [("", axis) for axis in self._axes(name)]  # type: ignore[operator]
+        return self._axes(name)
 
     def _contract(self, points: tuple[IndexSymbol, ...], subscripts: tuple[Expr, ...], value: Expr) -> Expr:
         """Sum over the free indices of `value` and `subscripts` of value * product of delta(point, subscript)."""

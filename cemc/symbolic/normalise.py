@@ -16,7 +16,7 @@ from sympy import Add, Mul, Pow
 from sympy.core.basic import Basic
 from sympy.core.containers import Tuple
 
-from cemc.symbolic.nodes import (
+from cemc.notation.nodes import (
     ONE,
     TRUTHS,
     ZERO,
@@ -25,14 +25,15 @@ from cemc.symbolic.nodes import (
     Entry,
     Expr,
     IndexSymbol,
+    Rotation,
     Select,
     Sum,
     Weight,
     all_of,
     conjuncts,
 )
+from cemc.notation.walk import factors_of, postorder, rebuild, substitute, terms_of
 from cemc.symbolic.tables import Tables
-from cemc.symbolic.walk import factors_of, postorder, rebuild, substitute, terms_of
 
 
 def normalise(tables: Tables, roots: Iterable[str]) -> None:
@@ -99,6 +100,8 @@ class _Normaliser:
             return self._entry(rebuild(node, args))
         if isinstance(node, Sum):
             return self.sum(args[0], args[1], tuple(args[2]))
+        if isinstance(node, Rotation):
+            return self._rotation(args)
         if isinstance(node, Mul):
             return _product(args)
         if isinstance(node, Pow) and isinstance(args[0], TRUTHS):
@@ -121,6 +124,14 @@ class _Normaliser:
         if self._uses[table.name] > 1 and not is_light(table.body):
             return use
         return substitute(table.body, dict(zip(table.indices, use.subscripts, strict=True)), self._free)
+
+    def _rotation(self, args: tuple[Basic, ...]) -> Expr:
+        """A rotation is linear: numbers stand before it."""
+        factors = factors_of(args[0])
+        numbers = [f for f in factors if not f.args or (f.is_Pow and not f.args[0].args)]
+        numbers = [f for f in numbers if not self._free(f)]
+        rest = Mul(*(f for f in factors if f not in numbers))
+        return Mul(*numbers, Rotation(rest, *args[1:]))
 
     # ---------------------------------------------------------------------------------------------- sums
 

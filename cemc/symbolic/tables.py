@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from cemc.symbolic.nodes import Entry, Expr, IndexSymbol, entry
-from cemc.symbolic.walk import FreeIndices, postorder
+from cemc.notation.nodes import Entry, Expr, IndexSymbol, entry
+from cemc.notation.walk import FreeIndices, postorder
 
 Origin = Literal["definition", "local", "anonymous", "adjoint", "assignment"]
 
@@ -68,8 +67,8 @@ class Tables:
     def __getitem__(self, name: str) -> Table:
         return self._tables[name]
 
-    def __iter__(self) -> Iterable[str]:  # type: ignore[override]
-        return iter(list(self._tables))
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._tables)
 
     def uses(self, expr: Expr) -> list[Entry]:
         """The distinct entries in `expr`, tables and declared tensors alike, in order."""

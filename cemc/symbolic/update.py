@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 
+from cemc.notation.nodes import ONE, IndexSymbol, sum_over
 from cemc.semantics import typed
-from cemc.symbolic.build import Builder
+from cemc.symbolic.build import Builder, Scope
 from cemc.symbolic.differentiate import Differentiator
-from cemc.symbolic.nodes import ONE, sum_over
+from cemc.symbolic.guard import guard
 from cemc.symbolic.normalise import normalise
 from cemc.symbolic.tables import Table, Tables
 
@@ -35,7 +36,7 @@ class SymbolicEnergy:
 class _UpdateBuilder(Builder):
     def __init__(self, energy: typed.Energy) -> None:
         super().__init__(energy)
-        self._differentiator = Differentiator(self.tables, self.axes)
+        self._differentiator = Differentiator(self.tables, self._labelled_axes)
         self._gradients: dict[tuple[str, str], str] = {}
 
     def gradient(self, expr: typed.Gradient) -> str:
@@ -45,10 +46,21 @@ class _UpdateBuilder(Builder):
             text = " ".join(self.energy.source.text[expr.energy.span.start : expr.energy.span.end].split())
         key = (expr.wrt, text)
         if key not in self._gradients:
-            scope, points = self.open((), expr.energy.shape)
+            scope, points = self._points(expr.energy)
             total = sum_over(self.scalar(expr.energy, points, scope), ONE, points)
             self._gradients[key] = self._differentiator.gradient(total, expr.wrt, f"grad_{expr.wrt}")
         return self._gradients[key]
+
+    def _labelled_axes(self, name: str) -> list[tuple[str, str]]:
+        return [(axis.name if axis.runtime else "", axis.name) for axis in self.energy.axes_of(name)]
+
+    def _points(self, energy: typed.Expr) -> tuple[Scope, tuple[IndexSymbol, ...]]:
+        """Symbols for the axes of an energy, named as its definition names them."""
+        names = [axis.name if axis.runtime else "" for axis in energy.shape]
+        if isinstance(energy, typed.Access) and energy.name in self.tables:
+            names = [symbol.name for symbol in self.tables[energy.name].indices]
+        points = (self.tables.index(name, axis.name) for name, axis in zip(names, energy.shape, strict=True))
+        return Scope({}, {}), tuple(points)
 
     def build(self) -> SymbolicEnergy:
         statements: list[Statement] = []
@@ -61,6 +73,7 @@ class _UpdateBuilder(Builder):
         gradients = tuple((wrt, text, table) for (wrt, text), table in self._gradients.items())
         roots = [s.table for s in statements] + list(energies) + [table for _, _, table in gradients]
         normalise(self.tables, roots)
+        guard(self.tables, roots)
         return SymbolicEnergy(self.energy, self.tables, tuple(statements), energies, gradients)
 
     def _assignment(self, n: int, statement: typed.Assign) -> Table:

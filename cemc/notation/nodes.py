@@ -13,8 +13,8 @@ from __future__ import annotations
 from typing import Any
 
 from sympy import Integer
-from sympy.core.expr import AtomicExpr, Expr
 from sympy.core.containers import Tuple
+from sympy.core.expr import AtomicExpr, Expr
 from sympy.core.symbol import Str
 
 ONE = Integer(1)

@@ -4,11 +4,12 @@ exponential time on terms that are shared, and replace bound indices."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 
 from sympy import Add, Mul
 from sympy.core.basic import Basic
 
-from cemc.symbolic.nodes import Expr, IndexSymbol, bound_indices
+from cemc.notation.nodes import Expr, IndexSymbol, bound_indices
 
 _NOTHING: frozenset[IndexSymbol] = frozenset()
 
@@ -35,7 +36,7 @@ class FreeIndices:
         return known[expr]
 
 
-def postorder(expr: Basic, known: Mapping[Basic, object] = {}) -> Iterator[Basic]:  # noqa: B006 - never written
+def postorder(expr: Basic, known: Mapping[Basic, object] = MappingProxyType({})) -> Iterator[Basic]:
     """Every distinct node of `expr` not in `known`, arguments first. Iterative: depth is no limit."""
     seen: set[Basic] = set()
     stack: list[tuple[Basic, bool]] = [(expr, False)]

@@ -1,0 +1,145 @@
+"""The compiler: text of a `.cem` file -> one Python module for each energy in it. Read this first.
+
+    syntax      text                -> tree, a span on every node
+    semantics   tree                -> typed energies: names, axes, shapes, binders
+    symbolic    typed energy        -> index notation in SymPy; differentiated, normalised
+    program     symbolic energy     -> tensor program: contractions, element-wise maps, reductions
+    recognise   tensor program      -> the same with structured nodes (pairwise, feature)
+    emit        programs            -> text of a Python file
+
+Each stage is a function from one data structure to the next and imports no later stage. `cemc.oracle` checks the result
+against autograd and shares no code with anything after semantics.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cemc import cache
+from cemc.files import write_generated
+from cemc.source import Source
+from cemc.syntax.read import read_source
+from cemc.version import __version__
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from cemc.semantics import typed
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came of one energy. `recognised`: a sentence for each structure found; `reasons`: why others were not.
+
+    `path` is the file written, None if none was asked for. `warnings` are rendered diagnostics.
+    """
+
+    name: str
+    class_name: str
+    source: str
+    code: str
+    recognised: tuple[str, ...]
+    reasons: tuple[str, ...]
+    warnings: tuple[str, ...]
+    path: str | None = None
+
+
+@dataclass
+class Trace:
+    """Watches a compilation: seconds per stage, and, if `dump` is set, what each stage hands to the next."""
+
+    dump: Callable[[str, Any], None] | None = None
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[Callable[[Any], Any]]:
+        """Times a stage; the function it yields passes the stage's result through."""
+        start = time.perf_counter()
+
+        def passed(result: Any) -> Any:
+            if self.dump is not None:
+                self.dump(name, result)
+            return result
+
+        yield passed
+        self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
+
+
+def compile_file(path: str | Path, out: str | Path | None = None, trace: Trace | None = None) -> list[Result]:
+    """Compiles every energy of the file at `path`; writes `out`/NAME.py for each if `out` is given.
+
+    Raises CemError with all diagnostics if the file is wrong, OSError if it cannot be read or a result not written.
+    """
+    source = read_source(path)
+    results = cache.lookup(source) if trace is None else None
+    if results is None:
+        results = compile_source(source, trace or Trace())
+        cache.store(source, results)
+    return results if out is None else [_written(result, Path(out)) for result in results]
+
+
+def compile_source(source: Source, trace: Trace) -> list[Result]:
+    """Compiles every energy of a source: the whole pipeline, without files and cache."""
+    from cemc.diagnostics import render
+    from cemc.semantics import analyse
+    from cemc.syntax import parse
+
+    with trace.stage("syntax") as passed:
+        tree = passed(parse(source))
+    with trace.stage("semantics") as passed:
+        analysis = passed(analyse(tree, source))
+    results = []
+    for energy in analysis.energies:
+        warnings = tuple(
+            render(warning, source)
+            for warning in analysis.warnings
+            if energy.span.start <= warning.span.start < energy.span.end
+        )
+        results.append(_compile_energy(energy, warnings, trace))
+    return results
+
+
+def _compile_energy(energy: typed.Energy, warnings: tuple[str, ...], trace: Trace) -> Result:
+    with trace.stage("import sympy"):
+        import sympy  # noqa: F401 - timed by itself: it is most of a cold compilation
+    from cemc import emit, program, recognise, symbolic
+
+    with trace.stage("symbolic") as passed:
+        derived = passed(symbolic.build(energy))
+    with trace.stage("program") as passed:
+        graph = program.Graph()
+        generic = passed(program.assemble(derived, graph))
+    with trace.stage("recognise") as passed:
+        found = passed(recognise.recognise(generic, graph))
+    with trace.stage("emit") as passed:
+        equations = symbolic.equations(derived)
+        code = passed(emit.emit_module(energy, generic, found.program, equations, found.reasons, __version__))
+    recognised = () if found.program is None else tuple(line.sentence for line in found.program.recognised)
+    return Result(
+        energy.name, emit.class_name(energy.name), energy.text, code, recognised, found.reasons, warnings
+    )
+
+
+def _written(result: Result, out: Path) -> Result:
+    path = out / f"{result.name}.py"
+    write_generated(path, result.code)
+    return Result(**{**result.__dict__, "path": str(path)})
+
+
+def load(path: str | Path, name: str | None = None) -> type[nn.Module]:
+    """The module class of the energy in the file at `path`; `name` says which where there are several.
+
+    Raises CemError if the file is wrong, ValueError if `name` is needed or unknown.
+    """
+    results = compile_file(path)
+    names = [result.name for result in results]
+    if name is None and len(results) > 1:
+        raise ValueError(f"{path} has several energies: say which with name=, one of {', '.join(names)}")
+    if name is not None and name not in names:
+        raise ValueError(f"{path} has no energy {name!r}; it has {', '.join(names)}")
+    return cache.imported(results[0 if name is None else names.index(name)])

@@ -1,0 +1,1 @@
+"""Index notation: the SymPy expressions that the symbolic stage makes and the program stage reads."""

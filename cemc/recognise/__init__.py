@@ -1,0 +1,42 @@
+"""Recognition: tensor program -> the same with structured nodes. It only ever makes the result faster; what is not recognised
+stays as it is, and the reasons are kept for the report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from cemc.program.graph import Graph
+from cemc.program.nodes import Node, Program, Recognition
+from cemc.program.rewrite import rewrite
+from cemc.recognise.feature import feature_sentences
+from cemc.recognise.pairwise import Match, match_attention
+
+
+@dataclass(frozen=True)
+class Recognised:
+    """`program` has structured nodes; None when nothing was recognised. `reasons`: what was looked at and was none."""
+
+    program: Program | None
+    reasons: tuple[str, ...]
+
+
+def recognise(program: Program, graph: Graph) -> Recognised:
+    """The program with the structures of the two families made nodes of their own."""
+    lines: dict[str, Recognition] = {}
+    reasons: dict[str, None] = {}
+
+    def replaced(node: Node) -> Node | None:
+        match = match_attention(node, graph)
+        if isinstance(match, Match):
+            lines[match.sentence] = Recognition("pairwise", match.sentence)
+            return match.node
+        if match is not None:
+            reasons[match] = None
+        return None
+
+    step = rewrite(program.step, replaced, graph)
+    for sentence in feature_sentences(list(step.values())):
+        lines[sentence] = Recognition("feature", sentence)
+    if not lines:
+        return Recognised(None, tuple(reasons) or ("no softmax over pair scores, no tied projection",))
+    return Recognised(replace(program, step=step, recognised=tuple(lines.values())), tuple(reasons))

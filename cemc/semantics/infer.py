@@ -1,0 +1,268 @@
+"""Syntax to typed expressions: one function per kind of node.
+
+Inference never stops: an error is reported once, its expression becomes `Poison`, and what contains it says nothing more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from cemc.diagnostics.names import UnknownName
+from cemc.diagnostics.shapes import (
+    MisplacedBinder,
+    NoAxes,
+    NoBody,
+    NotABinder,
+    NotANumber,
+    NotElementwise,
+    NotInteger,
+    RuntimeAxisLeft,
+    TooManySubscripts,
+)
+from cemc.operations.signatures import REDUCERS, SIGNATURES
+from cemc.semantics import arithmetic, calls, gradients, reductions
+from cemc.semantics.context import Context, Poison, describe, is_poison, names, poison
+from cemc.semantics.table import WITH_AXES, Declared, a, builtin_names, closest
+from cemc.semantics.typed import (
+    Access,
+    Argument,
+    Axis,
+    Binary,
+    ConstantRef,
+    Expr,
+    Gradient,
+    Held,
+    Negative,
+    Number,
+    Position,
+    Size,
+    Subscripted,
+    Transpose,
+)
+from cemc.source import Span
+from cemc.syntax import tree
+
+
+def infer(node: tree.Node, context: Context) -> Expr:
+    """The typed expression of a node; `Poison` where something in it is wrong."""
+    return _INFER[type(node)](node, context)
+
+
+def _number(node: tree.Number, context: Context) -> Expr:
+    return Number(node.span, (), node.value)
+
+
+def _negative(node: tree.Negative, context: Context) -> Expr:
+    operand = infer(node.operand, context)
+    return operand if is_poison(operand) else Negative(node.span, operand.shape, operand)
+
+
+def _transpose(node: tree.Transpose, context: Context) -> Expr:
+    return arithmetic.transpose(node, infer(node.operand, context), context)
+
+
+def _held(node: tree.Held, context: Context) -> Expr:
+    if context.mode == "function":
+        return context.fault(NotElementwise(node.span, f"`{node.kind}(…)`", context.owner))
+    operand = infer(node.operand, context)
+    if is_poison(operand):
+        return operand
+    return Held(node.span, operand.shape, "given" if node.kind == "given" else "input", operand)
+
+
+# ------------------------------------------------------------------------------------------ names and subscripts
+
+
+def _name(node: tree.Name, context: Context) -> Expr:
+    return _access(node, (), context)
+
+
+def _subscript(node: tree.Subscript, context: Context) -> Expr:
+    """Subscripts of subscripts are one list: `x[i][e]` is `x[i, e]`."""
+    brackets = []
+    base: tree.Node = node
+    while isinstance(base, tree.Subscript):
+        brackets.append(base.bracket)
+        base = base.base
+    brackets.reverse()
+    entries: list[tree.Node] = []
+    for bracket in brackets:
+        if bracket.condition is not None:
+            return context.fault(MisplacedBinder(bracket.condition.span, "a condition"))
+        entries += bracket.entries
+    if isinstance(base, tree.Name):
+        if base.text in REDUCERS:
+            body = f"write `{context.text(node.span)}(…)`"
+            return context.fault(NoBody(node.span, base.text, suggestion=body))
+        return _access(base, tuple(entries), context, node.span)
+    inner = infer(base, context)
+    subscripts = _subscripts(entries, context)
+    if is_poison(inner) or subscripts is None:
+        return poison(node.span)
+    earlier = inner.subscripts if isinstance(inner, (Gradient, Access, Subscripted)) else ()
+    shape = _apply(inner.shape, entries, subscripts, f"`{context.text(base.span)}`", node.span, context)
+    if shape is None:
+        return poison(node.span)
+    if isinstance(inner, Gradient):
+        return Gradient(node.span, shape, inner.wrt, inner.energy, earlier + subscripts)
+    return Subscripted(node.span, shape, inner, subscripts)
+
+
+def _access(node: tree.Name, entries: tuple[tree.Node, ...], context: Context, span: Span | None = None) -> Expr:
+    span = span or node.span
+    variable = context.scope.visible.get(node.text)
+    declared = context.table.find(node.text)
+    if variable is not None or node.text in context.arguments:
+        if entries:
+            what = f"the index `{node.text}`" if variable is not None else f"the argument `{node.text}`"
+            return context.fault(NoAxes(span, what))
+        if variable is not None:
+            return poison(span) if variable.silent else Position(span, (), variable.index)
+        return Argument(span, (), node.text)
+    if declared is None:
+        for entry in entries:
+            infer_quietly(entry, context)
+        return _unknown(node, context)
+    declared.used = True
+    if declared.kind == "lost":
+        return poison(span)
+    if context.mode == "function" and declared.kind not in ("header name", "constant", "function", "axis"):
+        return context.fault(NotElementwise(node.span, f"{a(declared.kind)}, `{node.text}`,", context.owner))
+    if declared.kind in WITH_AXES:
+        return _table_access(node, declared, entries, span, context)
+    if declared.kind in ("axis", "function"):
+        advice = f"write `{node.text}(…)`" if declared.kind == "function" else "its size is known only when the layer runs"
+        return context.fault(NotANumber(node.span, f"{a(declared.kind)}, `{node.text}`,", suggestion=advice))
+    if entries:
+        return context.fault(NoAxes(span, f"{a(declared.kind)}, `{node.text}`,"))
+    return Size(span, (), node.text) if declared.kind == "header name" else ConstantRef(span, (), node.text)
+
+
+def _table_access(
+    node: tree.Name, declared: Declared, entries: tuple[tree.Node, ...], span: Span, context: Context
+) -> Expr:
+    subscripts = _subscripts(entries, context)
+    if declared.axes is None or subscripts is None:
+        return poison(span)
+    shape = _apply(declared.axes, entries, subscripts, f"`{node.text}`", span, context)
+    if shape is None:
+        return poison(span)
+    left = next((axis for axis in shape if axis.runtime), None)
+    if left is not None and not context.free_axes:
+        advice = _with_subscripts(node, declared.axes, subscripts, context)
+        return context.fault(RuntimeAxisLeft(span, node.text, left.name, suggestion=advice))
+    return Access(span, shape, node.text, subscripts)
+
+
+def _with_subscripts(node: tree.Name, axes: tuple[Axis, ...], done: tuple[Expr, ...], context: Context) -> str | None:
+    """The access with the run-time axes subscripted by indices that are at hand."""
+    last = max(place for place, axis in enumerate(axes) if axis.runtime)
+    parts = [context.text(subscript.span) for subscript in done]
+    for axis in axes[len(done) : last + 1]:
+        fitting = [each.name for each in context.scope.visible.values() if each.axis in (axis, None) and each.name not in parts]
+        if not fitting:
+            return f"write `{node.text}[i]`, with an index `i` bound on the left or by a reduction" if not parts else None
+        parts.append(fitting[0])
+    return f"write `{node.text}[{', '.join(parts)}]`"
+
+
+def _unknown(node: tree.Name, context: Context) -> Poison:
+    name = node.text
+    if name in SIGNATURES:
+        return context.fault(NotANumber(node.span, f"the function `{name}`", suggestion=f"write `{name}(…)`"))
+    known = [*context.scope.visible, *context.arguments, *context.table.names()]
+    near = closest(name, [*known, *builtin_names()])
+    advice = f"did you mean `{near}`?" if near else None
+    if advice is None and len(name) <= 2 and context.mode != "function":
+        advice = f"an index is bound on the left, `{context.owner}[{name}] = …`, or by a reduction, `sum[{name}](…)`"
+    return context.fault(UnknownName(node.span, name, suggestion=advice))
+
+
+def infer_quietly(node: tree.Node, context: Context) -> None:
+    """Infers a part whose surroundings are wrong already, for the errors in it alone."""
+    if isinstance(node, (tree.Comparison, tree.And, tree.Or, tree.Not)):
+        reductions.condition(node, context)
+    elif not isinstance(node, tree.Membership):
+        infer(node, context)
+
+
+def _subscripts(entries: tuple[tree.Node, ...] | list[tree.Node], context: Context) -> tuple[Expr, ...] | None:
+    """Typed subscripts, or None if one of them is wrong."""
+    subscripts: list[Expr] = []
+    right = True
+    for entry in entries:
+        if isinstance(entry, (tree.Membership, tree.Comparison, tree.And, tree.Or, tree.Not)):
+            what = f"`{context.text(entry.span)}`"
+            context.fault(MisplacedBinder(entry.span, what))
+            right = False
+            continue
+        subscript = infer(entry, context)
+        if not is_poison(subscript) and subscript.shape:
+            context.fault(NotABinder(entry.span, f"a subscript is a number, and this is {describe(subscript.shape)}"))
+            right = False
+        elif not is_poison(subscript):
+            wrong = not_integer(subscript, context)
+            if wrong is not None:
+                context.fault(NotInteger(wrong.span, f"`{context.text(wrong.span)}`"))
+                right = False
+        else:
+            right = False
+        subscripts.append(subscript)
+    return tuple(subscripts) if right else None
+
+
+def not_integer(expression: Expr, context: Context) -> Expr | None:
+    """The part of an expression that keeps it from being integer-valued, if any."""
+    if isinstance(expression, Number):
+        return None if expression.value.denominator == 1 else expression
+    if isinstance(expression, (Size, Position, Poison)):
+        return None
+    if isinstance(expression, Negative):
+        return not_integer(expression.operand, context)
+    if isinstance(expression, Binary) and expression.operator in ("+", "-", "*"):
+        return not_integer(expression.left, context) or not_integer(expression.right, context)
+    if isinstance(expression, Access):
+        declared = context.table.find(expression.name)
+        if declared is not None and declared.kind == "given" and declared.integer:
+            return None
+    return expression
+
+
+def _apply(
+    axes: tuple[Axis, ...],
+    entries: tuple[tree.Node, ...] | list[tree.Node],
+    subscripts: tuple[Expr, ...],
+    what: str,
+    span: Span,
+    context: Context,
+) -> tuple[Axis, ...] | None:
+    """The axes left; bare index variables take the axes they subscript."""
+    if len(subscripts) > len(axes):
+        have = f"the axes {names(axes)}" if len(axes) > 1 else f"the axis {names(axes)}" if axes else "no axes"
+        context.fault(TooManySubscripts(entries[len(axes)].span, what, have, len(subscripts)))
+        return None
+    right = True
+    for subscript, axis in zip(subscripts, axes, strict=False):
+        if isinstance(subscript, Position):
+            error = context.scope.constrain(subscript.index, axis, subscript.span, context.line(subscript.span))
+            if error is not None:
+                context.errors.append(error)
+                right = False
+    return axes[len(subscripts) :] if right else None
+
+
+_INFER: dict[type, Callable[[Any, Context], Expr]] = {
+    tree.Number: _number,
+    tree.Name: _name,
+    tree.Negative: _negative,
+    tree.Sum: arithmetic.sum_chain,
+    tree.Binary: arithmetic.binary,
+    tree.Transpose: _transpose,
+    tree.Subscript: _subscript,
+    tree.Call: calls.call,
+    tree.Held: _held,
+    tree.Integral: calls.integral,
+    tree.Gradient: gradients.gradient,
+    tree.Where: reductions.where,
+}
