@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from cemc.diagnostics.names import Circle
 from cemc.syntax import tree
-from cemc.syntax.parse import children
 
 
 @dataclass(frozen=True)
@@ -27,7 +26,7 @@ def mentioned(node: tree.Node) -> Iterator[tree.Name]:
         if isinstance(each, tree.Name):
             yield each
         else:
-            pending += reversed(list(children(each)))
+            pending += reversed(list(tree.children(each)))
 
 
 def in_order(bodies: Mapping[str, Iterable[tree.Node]]) -> Ordered:

@@ -25,7 +25,6 @@ from cemc.semantics.scope import UNKNOWN, Variable
 from cemc.semantics.table import a, closest
 from cemc.semantics.typed import And, Axis, Compare, Condition, Expr, Index, Or, Reduction, Where
 from cemc.syntax import tree
-from cemc.syntax.parse import children
 
 Operator = Literal["<", "<=", ">", ">=", "==", "!="]
 _NEGATED: dict[str, Operator] = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
@@ -167,7 +166,7 @@ def _names(node: tree.Node) -> Iterator[tree.Name]:
         for argument in node.arguments:
             yield from _names(argument)
     else:
-        for child in children(node):
+        for child in tree.children(node):
             yield from _names(child)
 
 

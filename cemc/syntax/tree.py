@@ -6,8 +6,10 @@ carries the span it was read from.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
 from fractions import Fraction
+from typing import Any
 
 from cemc.diagnostics import Diagnostic
 from cemc.source import Span
@@ -264,3 +266,17 @@ class File(Node):
 
     energies: tuple[EnergyDeclaration, ...]
     errors: tuple[Diagnostic, ...]
+
+
+def children(node: Node) -> Iterator[Node]:
+    """The nodes directly below a node, in the order of its fields."""
+    for each in fields(node):
+        yield from _nodes_in(getattr(node, each.name))
+
+
+def _nodes_in(value: Any) -> Iterator[Node]:
+    if isinstance(value, Node):
+        yield value
+    elif isinstance(value, tuple):
+        for part in value:
+            yield from _nodes_in(part)

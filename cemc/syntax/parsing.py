@@ -6,8 +6,7 @@ takes it back there, and it goes on with the next token that begins a line and c
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from lark import Token
@@ -72,22 +71,8 @@ def _deep_node(file: tree.File) -> Diagnostic | None:
         node, depth = pending.pop()
         if depth > MAX_DEPTH:
             return TooDeep(node.span, MAX_DEPTH, suggestion="give an inner part a name of its own")
-        pending += [(child, depth + 1) for child in children(node)]
+        pending += [(child, depth + 1) for child in tree.children(node)]
     return None
-
-
-def children(node: tree.Node) -> Iterator[tree.Node]:
-    """The nodes directly below a node, in the order of its fields."""
-    for each in fields(node):
-        yield from _nodes_in(getattr(node, each.name))
-
-
-def _nodes_in(value: Any) -> Iterator[tree.Node]:
-    if isinstance(value, tree.Node):
-        yield value
-    elif isinstance(value, tuple):
-        for part in value:
-            yield from _nodes_in(part)
 
 
 @dataclass
