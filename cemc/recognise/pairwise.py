@@ -110,7 +110,7 @@ def _scaled(scores: Operand, graph: Graph) -> tuple[Node, Operand]:
 def _is_number(node: Node) -> bool:
     """Whether a scalar is known without tensors: then it is a Python number in the generated code."""
     if isinstance(node, Map):
-        return node.operation in ("add", "mul", "pow") and all(_is_number(o.node) for o in node.operands)
+        return all(_is_number(o.node) for o in node.operands)
     return isinstance(node, (Number, Size, Constant))
 
 

@@ -282,8 +282,15 @@ class Builder:
         if name == "mean":
             return sum_over(body, ONE, (inner,)) / AxisSize(inner.axis)
         if name == "max":
-            return Maximum(body, ONE, Tuple(inner))
-        return LogSumExp(Str("minus infinity" if raw else "zero"), Branch(body, ONE, Tuple(inner)))
+            return Maximum(self.scores(body), ONE, Tuple(inner))
+        return LogSumExp(Str("minus infinity" if raw else "zero"), Branch(self.scores(body), ONE, Tuple(inner)))
+
+    def scores(self, body: Expr) -> Expr:
+        """What a log-sum-exp or maximum runs over, under a name: its derivative reads the same values again."""
+        if isinstance(body, Entry) or not self.tables.free(body):
+            return body
+        table = self.tables.anonymous(body, hint="scores")
+        return entry(table.name, table.indices)
 
     def _of_vector(self, name: str, arguments: tuple[typed.Expr, ...], at: At, scope: Scope) -> Expr:
         u = self.vector(arguments[0], scope)
@@ -329,8 +336,9 @@ class Builder:
         if expr.kind == "mean":
             return sum_over(body, condition, symbols) / self._count(condition, symbols)
         if expr.kind == "max":
-            return Maximum(body, condition, Tuple(*symbols))
-        return LogSumExp(Str("minus infinity" if raw else "zero"), Branch(body, condition, Tuple(*symbols)))
+            return Maximum(self.scores(body), condition, Tuple(*symbols))
+        branch = Branch(self.scores(body), condition, Tuple(*symbols))
+        return LogSumExp(Str("minus infinity" if raw else "zero"), branch)
 
     def _count(self, condition: Expr, symbols: tuple[IndexSymbol, ...]) -> Expr:
         """How many tuples of `symbols` the condition allows, at least 1 (an empty mean is 0)."""
@@ -346,7 +354,7 @@ class Builder:
         branches = self._exponentials(expr, at if expr.shape else (), scope)
         if branches is None or not any(found for _, found in branches):
             return None
-        return [branch for branch, _ in branches]
+        return [Branch(self.scores(branch.args[0]), *branch.args[1:]) for branch, _ in branches]
 
     def _exponentials(self, expr: typed.Expr, at: At, scope: Scope) -> list[tuple[Branch, bool]] | None:
         """Branches, each with whether an exponential was seen in it (a positive number alone makes no log-sum-exp)."""

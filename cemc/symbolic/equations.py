@@ -223,7 +223,7 @@ class _Printer:
                 left.remove(own)
             parts.append(self._symbols[symbol] if own is None else self.text(own))
         text = ", ".join(parts)
-        return text + (" if " + " and ".join(self.text(t) for t in left) if left else "")
+        return text + (" if " + " and ".join(self.text(t, 1 if isinstance(t, AnyOf) else 0) for t in left) if left else "")
 
     def _logsumexp(self, expr: LogSumExp) -> str:
         if len(expr.branches) == 1 and expr.branches[0].args[2]:
@@ -246,7 +246,8 @@ class _Printer:
                 binding = self._binding(condition, indices)
                 self._symbols = kept
                 return f"softmax[{binding}]({self.text(exponent)})"
-        return f"exp({self.text(exponent)} - {self.text(normaliser, _MUL)})"
+        mask = "" if expr.args[1] == ONE else f"[{self.text(expr.args[1])}]"
+        return f"exp{mask}({self.text(exponent)} - {self.text(normaliser, _MUL)})"
 
 
 def _match(point: Basic, body: Basic, bound: frozenset[IndexSymbol]) -> dict[IndexSymbol, Basic] | None:

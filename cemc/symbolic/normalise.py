@@ -9,8 +9,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 from sympy import Add, Mul, Pow
 from sympy.core.basic import Basic
@@ -30,10 +31,14 @@ from cemc.notation.nodes import (
     Sum,
     Weight,
     all_of,
+    bound_indices,
     conjuncts,
 )
 from cemc.notation.walk import factors_of, postorder, rebuild, substitute, terms_of
 from cemc.symbolic.tables import Tables
+
+
+_NO_NAMES: Mapping[Basic, Basic] = MappingProxyType({})
 
 
 def normalise(tables: Tables, roots: Iterable[str]) -> None:
@@ -42,7 +47,8 @@ def normalise(tables: Tables, roots: Iterable[str]) -> None:
     uses = Counter(use.name for name in order for use in _occurrences(tables[name].body))
     for name in order:
         table = tables[name]
-        tables.replace(replace(table, body=_Normaliser(tables, uses).run(table.body)))
+        body = _Normaliser(tables, uses).run(table.body)
+        tables.replace(replace(table, body=_renumbered(body, tables, {})))
 
 
 def reachable(tables: Tables, roots: Iterable[str]) -> list[str]:
@@ -75,6 +81,24 @@ def is_light(expr: Expr) -> bool:
         isinstance(factor, (Entry, Weight)) or not factor.args or (factor.is_Pow and not factor.args[0].args)
         for factor in factors_of(expr)
     )
+
+
+def _renumbered(
+    node: Basic, tables: Tables, known: dict[tuple[Basic, tuple[Basic, ...]], Basic], mapping: Mapping[Basic, Basic] = _NO_NAMES
+) -> Basic:
+    """`node` with every bound index symbol replaced by a younger one, outer binders first. Dimensions are laid out by age, so
+    what is bound lies inside what is free, and equal expressions become equal tensors wherever they stand."""
+    free = tables.free(node)
+    inner = {symbol: new for symbol, new in mapping.items() if symbol in free}
+    key = (node, tuple(part for pair in inner.items() for part in pair))
+    if key not in known:
+        if isinstance(node, IndexSymbol):
+            known[key] = inner.get(node, node)
+        else:
+            fresh = {symbol: tables.index(symbol.name, symbol.axis) for symbol in bound_indices(node)}
+            args = tuple(_renumbered(child, tables, known, {**inner, **fresh}) for child in node.args)
+            known[key] = rebuild(node, args)
+    return known[key]
 
 
 class _Normaliser:

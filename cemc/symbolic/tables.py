@@ -57,8 +57,9 @@ class Tables:
         self._tables[table.name] = table
 
     def anonymous(self, body: Expr, first: tuple[IndexSymbol, ...] = (), hint: str | None = None) -> Table:
-        """A table of `body` over its free indices: those not in `first` in order of creation, then `first`."""
-        rest = sorted(self.free(body).difference(first), key=lambda symbol: symbol.number)
+        """A table of `body` over its free indices: those not in `first` in order of creation, named ones before others, then
+        `first`."""
+        rest = sorted(self.free(body).difference(first), key=lambda symbol: (not symbol.name, symbol.number))
         return self.add(Table(self.fresh_name("part"), (*rest, *first), body, "anonymous", hint))
 
     def __contains__(self, name: str) -> bool:
