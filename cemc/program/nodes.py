@@ -83,6 +83,14 @@ class Positions(Node):
     axis: str
 
 
+@dataclass(frozen=True, eq=False)
+class RowPositions(Node):
+    """Positions of the tokens of this call: those after the tokens a cache has seen; kind integer, dims ("token",). Only in
+    programs that can decode; there `Positions` of the token axis runs over all tokens, seen and new."""
+
+    axis: str
+
+
 # -------------------------------------------------------------------------------------------------- operations
 
 
@@ -203,6 +211,24 @@ class Align(Node):
     """`operand` permuted and expanded to the frame `dims`."""
 
     operand: Operand
+
+
+# ------------------------------------------------------------------------------------------------------ caches
+
+
+@dataclass(frozen=True, eq=False)
+class Cached(Node):
+    """`operand`, computed for the tokens of this call, after the values of the tokens seen before: a decoder's memory.
+
+    dims are those of the operand; dimension `axis` (a token axis) is as long as all tokens seen and new. Without a cache the
+    value is the operand itself. `slot` numbers the cached tensors of a program from 0; `hoisted`: the operand does not depend on
+    the state, so that all repeats share one tensor.
+    """
+
+    operand: Node
+    axis: int
+    slot: int
+    hoisted: bool
 
 
 # ---------------------------------------------------------------------------------------- structure recognised
