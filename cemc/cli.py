@@ -104,7 +104,9 @@ def _report(error: Exception, path: str) -> None:
     import traceback
 
     frames = traceback.extract_tb(error.__traceback__)
-    place = f"{os.path.basename(frames[-1].filename)}:{frames[-1].lineno}, in {frames[-1].name}" if frames else "unknown"
+    place = (
+        f"{os.path.basename(frames[-1].filename)}:{frames[-1].lineno}, in {frames[-1].name}" if frames else "unknown"
+    )
     lines = str(error).splitlines()
     what = type(error).__name__ + (f": {lines[0][:200]}" if lines else "")
     print(

@@ -81,10 +81,9 @@ class NotEarlier(Diagnostic):
 class NotInNumber(Diagnostic):
     """Something that is not known when the module is constructed."""
 
-    template = "{what} cannot stand in {place}, which is computed from {allowed}"
+    template = "{what} cannot stand in {place}"
     what: str
     place: str
-    allowed: str
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from cemc.diagnostics.base import Diagnostic, Warn
 
@@ -94,7 +94,7 @@ class ManyAxes(Diagnostic):
 
 @dataclass(frozen=True)
 class IndexHides(Diagnostic):
-    template = "`{index}` has the name of {kind} of line {line}"
+    template = "`{index}` is already {kind}, of line {line}"
     index: str
     kind: str
     line: int
@@ -108,8 +108,8 @@ class IndexTwice(Diagnostic):
 
 @dataclass(frozen=True)
 class NotInteger(Diagnostic):
-    template = "a computed subscript is made of integers, header names, index variables and integer givens with `+ - *`; {what} is not"
-    what: str
+    template = "`{text}` is not an integer, as a subscript must be"
+    text: str
 
 
 @dataclass(frozen=True)
@@ -152,9 +152,13 @@ class NotAFunction(Diagnostic):
 
 @dataclass(frozen=True)
 class NotElementwise(Diagnostic):
-    template = "{what} in the function `{name}`, whose body is made of its arguments, numbers, header names, constants and functions"
+    template = "{what} in the function `{name}`"
     what: str
     name: str
+    suggestion: str | None = field(
+        default="the body of a function is made of its arguments, numbers, header names, constants and functions",
+        kw_only=True,
+    )
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from cemc.diagnostics.shapes import (
     TooManySubscripts,
 )
 from cemc.operations.signatures import REDUCERS, SIGNATURES
-from cemc.semantics import arithmetic, reductions
+from cemc.semantics import arithmetic, gradients, reductions
 from cemc.semantics.context import Context, Poison, describe, is_poison, names, poison
 from cemc.semantics.dispatch import infer, rule
 from cemc.semantics.integers import not_integer
@@ -57,7 +57,7 @@ def _transpose(node: tree.Transpose, context: Context) -> Expr:
 @rule(tree.Held)
 def _held(node: tree.Held, context: Context) -> Expr:
     if context.mode == "function":
-        return context.fault(NotElementwise(node.span, f"`{node.kind}(…)`", context.owner))
+        return context.fault(NotElementwise(node.span, f"`{node.kind}(…)` stands", context.owner))
     operand = infer(node.operand, context)
     if is_poison(operand):
         return operand
@@ -91,7 +91,7 @@ def _subscript(node: tree.Subscript, context: Context) -> Expr:
             body = f"write `{context.text(node.span)}(…)`"
             return context.fault(NoBody(node.span, base.text, suggestion=body))
         return _access(base, tuple(entries), context, node.span)
-    inner = infer(base, context)
+    inner = gradients.typed(base, context) if isinstance(base, tree.Gradient) else infer(base, context)
     subscripts = _subscripts(entries, context)
     if is_poison(inner) or subscripts is None:
         return poison(node.span)
@@ -100,7 +100,7 @@ def _subscript(node: tree.Subscript, context: Context) -> Expr:
     if shape is None:
         return poison(node.span)
     if isinstance(inner, Gradient):
-        return Gradient(node.span, shape, inner.wrt, inner.energy, earlier + subscripts)
+        return gradients.subscripted(Gradient(node.span, shape, inner.wrt, inner.energy, earlier + subscripts), context)
     return Subscripted(node.span, shape, inner, subscripts)
 
 
@@ -118,12 +118,12 @@ def _access(node: tree.Name, entries: tuple[tree.Node, ...], context: Context, s
     if declared is None:
         for entry in entries:
             infer_quietly(entry, context)
-        return _unknown(node, context)
+        return _unknown(node, context, bool(entries))
     declared.used = True
     if declared.kind == "lost":
         return poison(span)
     if context.mode == "function" and declared.kind not in ("header name", "constant", "function", "axis"):
-        return context.fault(NotElementwise(node.span, f"{a(declared.kind)}, `{node.text}`,", context.owner))
+        return context.fault(NotElementwise(node.span, f"`{node.text}` is {a(declared.kind)}, and stands", context.owner))
     if declared.kind in WITH_AXES:
         return _table_access(node, declared, entries, span, context)
     if declared.kind in ("axis", "function"):
@@ -168,14 +168,14 @@ def _with_subscripts(node: tree.Name, axes: tuple[Axis, ...], done: tuple[Expr, 
     return f"write `{node.text}[{', '.join(parts)}]`"
 
 
-def _unknown(node: tree.Name, context: Context) -> Poison:
+def _unknown(node: tree.Name, context: Context, subscripted: bool) -> Poison:
     name = node.text
     if name in SIGNATURES:
         return context.fault(NotANumber(node.span, f"the function `{name}`", suggestion=f"write `{name}(…)`"))
     known = [*context.scope.visible, *context.arguments, *context.table.names()]
     near = closest(name, [*known, *builtin_names()])
     advice = f"did you mean `{near}`?" if near else None
-    if advice is None and len(name) <= 2 and context.mode != "function":
+    if advice is None and len(name) <= 2 and not subscripted and context.mode != "function":
         advice = f"an index is bound on the left, `{context.owner}[{name}] = …`, or by a reduction, `sum[{name}](…)`"
     return context.fault(UnknownName(node.span, name, suggestion=advice))
 
@@ -205,12 +205,21 @@ def _subscripts(entries: tuple[tree.Node, ...] | list[tree.Node], context: Conte
         elif not is_poison(subscript):
             wrong = not_integer(subscript, context)
             if wrong is not None:
-                context.fault(NotInteger(wrong.span, f"`{context.text(wrong.span)}`"))
+                context.fault(NotInteger(wrong.span, context.text(wrong.span), suggestion=_integers(wrong, context)))
                 right = False
         else:
             right = False
         subscripts.append(subscript)
     return tuple(subscripts) if right else None
+
+
+def _integers(wrong: Expr, context: Context) -> str:
+    declared = context.table.find(wrong.name) if isinstance(wrong, Access) else None
+    if declared is not None and declared.kind == "given":
+        return (
+            f"labels are declared `given {declared.name}[{', '.join(axis.name for axis in declared.axes or ())}]: int`"
+        )
+    return "subscripts are made of integers, header names, index variables and integer givens, with `+ - *`"
 
 
 def _apply(
@@ -222,8 +231,11 @@ def _apply(
     context: Context,
 ) -> tuple[Axis, ...] | None:
     """The axes left; bare index variables take the axes they subscript."""
+    if not axes and subscripts:
+        context.fault(NoAxes(span, what))
+        return None
     if len(subscripts) > len(axes):
-        have = f"the axes {names(axes)}" if len(axes) > 1 else f"the axis {names(axes)}" if axes else "no axes"
+        have = f"the axes {names(axes)}" if len(axes) > 1 else f"the axis {names(axes)}"
         context.fault(TooManySubscripts(entries[len(axes)].span, what, have, len(subscripts)))
         return None
     right = True
@@ -233,4 +245,6 @@ def _apply(
             if error is not None:
                 context.errors.append(error)
                 right = False
+        else:
+            context.scope.hint(subscript, axis)
     return axes[len(subscripts) :] if right else None

@@ -43,7 +43,7 @@ def _energy_names(file: tree.File, source: Source, errors: list[Diagnostic]) -> 
         if name.text in RESERVED:
             errors.append(ReservedName(name.span, name.text, suggestion=f"write `{name.text}_`"))
         elif why := why_no_energy(name.text):
-            errors.append(EnergyName(name.span, name.text, why, suggestion=f"write `cem_{name.text}`"))
+            errors.append(EnergyName(name.span, name.text, why, suggestion=f"write `cem_{name.text.strip('_')}`"))
         for made in (name.text, f"{name.text}_kernels"):
             other = taken.get(made.casefold())
             if other is not None and other is not name:

@@ -115,11 +115,13 @@ def _transposed(node: tree.Node, text: str) -> str:
 
 def missing_subscript(operand: Expr, context: Context) -> str | None:
     """An access with one more subscript, where an index over the next axis is at hand."""
+    while isinstance(operand, (MatMul, Binary)) and operand.left.shape[:1] == operand.shape[:1]:
+        operand = operand.left
     if not isinstance(operand, Access) or not operand.shape:
         return None
     used = {context.text(subscript.span) for subscript in operand.subscripts}
     for variable in context.scope.visible.values():
-        if variable.axis == operand.shape[0] and variable.name not in used:
+        if variable.axis in (operand.shape[0], None) and variable.name not in used and not variable.silent:
             inside = [context.text(subscript.span) for subscript in operand.subscripts]
             return f"{operand.name}[{', '.join([*inside, variable.name])}]"
     return None

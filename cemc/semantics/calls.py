@@ -60,6 +60,10 @@ def call(node: tree.Call, context: Context) -> Expr:
             infer(argument, context)
         text = context.text(function.span)
         return context.fault(NotCallable(function.span, suggestion=f"for a product write `{text} * (…)`"))
+    if context.mode == "function" and not _elementwise_builtin(function.text, len(node.arguments)):
+        return context.fault(
+            NotElementwise(function.span, f"`{function.text}` is not element-wise, and stands", context.owner)
+        )
     arguments = [infer(argument, context) for argument in _values(function.text, node.arguments)]
     declared = context.table.find(function.text)
     if function.text in SIGNATURES:
@@ -90,6 +94,11 @@ _WITHOUT_BINDER = {
     "norm2": "write `sum[k](norm2(…))`",
     "dot": "write `sum[k](dot(…))`",
 }
+
+
+def _elementwise_builtin(name: str, arguments: int) -> bool:
+    """False for built-ins that no function may use; names that are no built-ins are judged elsewhere."""
+    return name not in SIGNATURES or SIGNATURES[name].kind == "elementwise" or (name == "max" and arguments == 2)
 
 
 def infer_safely(node: tree.Node, context: Context) -> None:
@@ -144,8 +153,6 @@ def _builtin(node: tree.Call, name: str, arguments: list[Expr], context: Context
             advice = "write `+`" if name == "sum" else None
         wanted = _count(signature.min_arity, signature.max_arity)
         return context.fault(WrongCount(node.span, f"`{name}`", wanted, given, suggestion=advice))
-    if context.mode == "function" and signature.kind != "elementwise" and not (name == "max" and given == 2):
-        return context.fault(NotElementwise(node.span, f"`{name}` is not element-wise, and stands", context.owner))
     if is_poison(*arguments):
         _number_argument(node, name, context)
         return poison(node.span)

@@ -1,5 +1,5 @@
-"""What an energy depends on, read off the structure: through definitions, but not through what `given` and `input` hold, nor through
-conditions and computed subscripts, whose derivative is 0."""
+"""What an energy depends on, read off the structure: through definitions, but not through what `given` and `input` hold,
+nor through conditions and computed subscripts, whose derivative is 0."""
 
 from __future__ import annotations
 
@@ -12,35 +12,39 @@ from cemc.source import Span
 
 @dataclass(frozen=True)
 class Use:
-    """A name in an expression; `open`: a derivative goes through it."""
+    """A name in an expression. `blocked` says what keeps a derivative from going through it, if anything does."""
 
     name: str
     span: Span
-    open: bool
+    blocked: str = ""
+
+    @property
+    def open(self) -> bool:
+        return not self.blocked
 
 
-def uses(value: object, open_: bool = True) -> Iterator[Use]:
+def uses(value: object, blocked: str = "") -> Iterator[Use]:
     """All tables that an expression reads."""
     if isinstance(value, Access):
-        yield Use(value.name, value.span, open_)
-        yield from uses(value.subscripts, False)
+        yield Use(value.name, value.span, blocked)
+        yield from uses(value.subscripts, blocked or "a subscript")
     elif isinstance(value, Subscripted):
-        yield from uses(value.base, open_)
-        yield from uses(value.subscripts, False)
+        yield from uses(value.base, blocked)
+        yield from uses(value.subscripts, blocked or "a subscript")
     elif isinstance(value, Held):
-        yield from uses(value.operand, False)
+        yield from uses(value.operand, blocked or f"`{value.kind}(…)`")
     elif isinstance(value, Call) and value.function == "rope":
-        yield from uses(value.arguments[0], open_)
-        yield from uses(value.arguments[1:], False)
+        yield from uses(value.arguments[0], blocked)
+        yield from uses(value.arguments[1:], blocked or "a position")
     elif isinstance(value, Gradient):
-        yield Use(value.wrt, value.span, open_)
-        yield from uses(value.energy, open_)
-        yield from uses(value.subscripts, False)
+        yield Use(value.wrt, value.span, blocked)
+        yield from uses(value.energy, blocked)
+        yield from uses(value.subscripts, blocked or "a subscript")
     elif isinstance(value, tuple):
         for part in value:
-            yield from uses(part, open_)
+            yield from uses(part, blocked)
     elif isinstance(value, (Expr, Condition)):
-        inside = open_ and not isinstance(value, Condition)
+        inside = (blocked or "a condition") if isinstance(value, Condition) else blocked
         for each in fields(value):
             if each.name not in ("span", "shape"):
                 yield from uses(getattr(value, each.name), inside)

@@ -177,7 +177,7 @@ class _Build:
         if first is not None and second is not None and first > second:
             self.errors.append(BadStart(start.span, "the lower end is above the upper one"))
         elif node.positive and second is not None and not second > 0:
-            self.errors.append(StartNotPositive(start.span, "never"))
+            self.errors.append(BadStart(start.span, "a positive parameter cannot start in this range"))
         elif node.positive and first is not None and first < 0:
             self.warnings.append(MayStartNegative(start.span, node.name.text))
         return Uniform(*typed)
@@ -218,7 +218,8 @@ class _Build:
 
     def _definitions(self) -> dict[str, Definition]:
         nodes = {each.name.text: each for each in self.declarations.definitions}
-        order = in_order({name: (each.body,) for name, each in nodes.items()})
+        hidden = {name: frozenset(index.name.text for index in each.indices) for name, each in nodes.items()}
+        order = in_order({name: (each.body,) for name, each in nodes.items()}, hidden)
         self.errors += order.errors
         definitions = {}
         for name in order.names:

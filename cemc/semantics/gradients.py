@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from cemc.diagnostics.energies import BadOperand, BadWrt, GradOutside, NotScalarEnergy, UnlikeEnergies
 from cemc.diagnostics.names import UnknownName
+from cemc.diagnostics.shapes import RuntimeAxisLeft
 from cemc.operations.signatures import SIGNATURES
 from cemc.semantics.context import Context, describe, is_poison, poison
 from cemc.semantics.dispatch import infer, rule
@@ -28,7 +29,24 @@ from cemc.syntax import tree
 
 @rule(tree.Gradient)
 def gradient(node: tree.Gradient, context: Context) -> Expr:
-    """Without subscripts: those that follow are added by `access.subscript`."""
+    """A gradient that no subscripts follow."""
+    expression = typed(node, context)
+    return subscripted(expression, context) if isinstance(expression, Gradient) else expression
+
+
+def subscripted(expression: Gradient, context: Context) -> Expr:
+    """A gradient with all its subscripts, which must reach over the run-time axes."""
+    left = next((axis for axis in expression.shape if axis.runtime), None)
+    if left is None:
+        return expression
+    text = context.text(expression.span)
+    index = next((each.name for each in context.scope.visible.values() if each.axis == left), "i")
+    advice = None if expression.subscripts else f"write `{text}[{index}]`"
+    return context.fault(RuntimeAxisLeft(expression.span, text, left.name, suggestion=advice))
+
+
+def typed(node: tree.Gradient, context: Context) -> Expr:
+    """Without subscripts: `access` adds those that follow."""
     if context.mode != "update":
         return context.fault(GradOutside(node.span))
     declared = context.table.find(node.wrt.text)
@@ -52,11 +70,11 @@ def gradient(node: tree.Gradient, context: Context) -> Expr:
 
 
 def _operand(node: tree.Gradient, context: Context) -> Expr | None:
-    subscripted = _subscripted_definition(node.energy, context)
-    if subscripted is not None:
-        base = context.text(subscripted.base.span)
-        advice = f"write `grad[{node.wrt.text}]({base})`, and subscripts after it"
-        context.fault(BadOperand(subscripted.span, "there are subscripts", suggestion=advice))
+    found = _subscripted_definition(node.energy, context)
+    if found is not None:
+        base = context.text(found.base.span)
+        after = f"write `grad[{node.wrt.text}]({base})`, and subscripts after it"
+        context.fault(BadOperand(found.span, "there are subscripts", suggestion=after))
         return None
     free, context.free_axes = context.free_axes, True
     energy = infer(node.energy, context)
@@ -65,13 +83,16 @@ def _operand(node: tree.Gradient, context: Context) -> Expr | None:
         return None
     wrong = _not_an_energy(energy, context)
     if wrong is not None:
+        advice: str | None = None
         if isinstance(wrong, Access):
             declared = context.table.find(wrong.name)
             kind = a(declared.kind) if declared is not None else "a name"
             what = f"`{wrong.name}` is {kind}"
         else:
-            what = f"`{context.text(wrong.span)}` stands"
-        context.fault(BadOperand(wrong.span, what))
+            text = context.text(wrong.span)
+            what = f"`{text}` stands"
+            advice = f"define it outside the block, `F[i] = {text}`, and write `F` here"
+        context.fault(BadOperand(wrong.span, what, suggestion=advice))
         return None
     if not any(True for _ in energies(energy)):
         context.fault(BadOperand(energy.span, "there is no definition"))

@@ -38,7 +38,7 @@ def _size_faults(default: Expr) -> Iterator[Diagnostic]:
     for part in _divisions(default):
         left, right = exact(part.left), exact(part.right)
         if right == 0:
-            yield BadSize(part.span, "a division by 0")
+            yield BadSize(part.span, "this divides by 0")
             return
         if left is not None and right is not None and (left / right).denominator != 1:
             yield BadSize(part.span, "`/` in a header must divide exactly")

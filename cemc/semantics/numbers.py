@@ -24,9 +24,9 @@ ALLOWED_IN_HEADER = "whole numbers and earlier header names with `+ - * / ^`"
 def number(node: tree.Node, place: str, table: Table, errors: list[Diagnostic], header: bool = False) -> Expr:
     """The typed expression; in a header default only header names and arithmetic are allowed."""
 
-    def fault(span: Span, what: str, advice: str | None = None) -> Expr:
+    def fault(span: Span, what: str) -> Expr:
         allowed = ALLOWED_IN_HEADER if header else ALLOWED
-        errors.append(NotInNumber(span, what, place, allowed, suggestion=advice))
+        errors.append(NotInNumber(span, what, place, suggestion=f"it is made of {allowed}"))
         return poison(span)
 
     def go(node: tree.Node) -> Expr:

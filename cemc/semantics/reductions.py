@@ -38,14 +38,18 @@ def bind(name: tree.Name, axis_name: tree.Name | None, context: Context, silent:
     declared = context.table.find(name.text)
     if name.text in RESERVED:
         context.fault(ReservedName(name.span, name.text, suggestion=f"write `{name.text}_`"))
+        silent = True
     elif name.text in SIGNATURES:
         context.fault(HidesBuiltin(name.span, name.text, suggestion=f"write `{name.text}_`"))
+        silent = True
     elif name.text in context.scope.visible:
         context.fault(IndexTwice(name.span, name.text))
         silent = True
     elif declared is not None and declared.kind != "lost":
         line = context.line(declared.span)
-        context.fault(IndexHides(name.span, name.text, a(declared.kind), line))
+        over = declared.kind in ("axis", "header name")
+        advice = f"to bind an index over it, write `k in {name.text}`" if over else f"write `{name.text}_`"
+        context.fault(IndexHides(name.span, name.text, a(declared.kind), line, suggestion=advice))
         silent = True
     variable = Variable(Index(name.text, next(context.numbers), UNKNOWN), name.span, silent=silent)
     if axis_name is not None:
@@ -78,14 +82,14 @@ def find_axis(name: tree.Name, context: Context) -> Axis | None:
 
 def reduction(node: tree.Call, function: tree.Name, bracket: tree.Bracket, context: Context) -> Expr:
     if context.mode == "function":
-        return context.fault(NotElementwise(node.span, f"a reduction, `{function.text}[…](…)`, stands", context.owner))
+        return context.fault(NotElementwise(node.span, f"the reduction `{function.text}[…](…)` stands", context.owner))
     visible = dict(context.scope.visible)
     indices: list[Index] = []
     conditions: list[Condition] = []
     right = True
     for entry in bracket.entries:
         variable, comparison = _binder(entry, context)
-        if variable is None:
+        if variable is None or variable.silent:
             right = False
         else:
             indices.append(variable.index)
@@ -133,12 +137,10 @@ def _binder(entry: tree.Node, context: Context) -> tuple[Variable | None, list[C
         return (variable if typed is not None else None), [typed] if typed is not None else []
     if new:
         listed = " and ".join(f"`{name.text}`" for name in new)
-        why = f"a binder introduces one new index, and {listed} are all new"
+        why = f"a binder introduces one new index, and {listed} are {'both' if len(new) == 2 else 'all'} new"
         near = [closest(name.text, context.table.names()) for name in new]
         found = next((each for each in near if each), None)
-        advice = (
-            f"did you mean `{found}`?" if found else f"bind them one after the other: `{new[0].text}, {new[1].text} …`"
-        )
+        advice = f"did you mean `{found}`?" if found else f"bind one after the other: `{new[0].text}, {new[1].text}`"
         context.fault(NotABinder(entry.span, why, suggestion=advice))
         for name in new:
             bind(name, None, context, silent=True)
@@ -185,7 +187,7 @@ def condition(node: tree.Node, context: Context, negated: bool = False) -> Condi
         return _join(node, isinstance(node, tree.And) != negated, right)
     if isinstance(node, tree.Comparison):
         return _comparison(node, context, negated)
-    context.fault(NotABinder(node.span, "a condition compares: `a < b`, `a == b`"))
+    context.fault(NotABinder(node.span, "a condition compares two numbers: `a < b`, `a == b`"))
     return None
 
 

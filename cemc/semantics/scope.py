@@ -36,6 +36,8 @@ class Scope:
     visible: dict[str, Variable] = field(default_factory=dict)
     all: dict[int, Variable] = field(default_factory=dict)
     comparisons: list[Compare] = field(default_factory=list)
+    hints: dict[int, Axis] = field(default_factory=dict)
+    """Axes that indices subscript in computed subscripts: no more than a guess, for suggestions."""
 
     def bind(self, variable: Variable) -> None:
         self.visible[variable.name] = variable
@@ -51,6 +53,10 @@ class Scope:
         elif variable.axis != axis:
             return TwoAxes(span, variable.name, variable.axis.name, variable.line, axis.name)
         return None
+
+    def hint(self, subscript: Expr, axis: Axis) -> None:
+        for number in positions(subscript):
+            self.hints.setdefault(number, axis)
 
     def settle_axes(self) -> list[Diagnostic]:
         """Gives indices that subscript nothing the axis of what they are compared with; what is left is an error."""
@@ -68,7 +74,7 @@ class Scope:
                     variable.axis = axes.pop()
                 elif len(axes) > 1:
                     names = ", ".join(sorted(f"`{axis.name}`" for axis in axes))
-                    errors.append(ManyAxes(variable.span, variable.name, names, suggestion=_say(variable)))
+                    errors.append(ManyAxes(variable.span, variable.name, names, suggestion=self._say(variable)))
                     variable.silent = True
                 else:
                     continue
@@ -76,7 +82,7 @@ class Scope:
                 progress = True
         for variable in open_:
             variable.silent = True
-            errors.append(NoAxis(variable.span, variable.name, suggestion=_say(variable)))
+            errors.append(NoAxis(variable.span, variable.name, suggestion=self._say(variable)))
         return errors
 
     def _partners(self, variable: Variable) -> set[int]:
@@ -87,12 +93,12 @@ class Scope:
                 found |= numbers
         return found - {variable.index.number}
 
+    def _say(self, variable: Variable) -> str:
+        axis = self.hints.get(variable.index.number)
+        return f"say over which axis: `{variable.name} in {axis.name if axis else '…'}`"
+
     def settled(self) -> dict[int, Index]:
         return {number: replace(variable.index, axis=variable.axis or UNKNOWN) for number, variable in self.all.items()}
-
-
-def _say(variable: Variable) -> str:
-    return f"say over which axis: `{variable.name} in …`"
 
 
 def positions(expression: Expr) -> set[int]:

@@ -247,10 +247,14 @@ class UpdateBuilder:
             if definition is not None and definition.body.shape:
                 right = False
                 shape = describe(definition.body.shape)
-                advice = "sum over what is left, as in `sum(…)`" if len(definition.body.shape) == 1 else None
+                advice = self._summed(definition)
                 self.errors.append(NotScalarEnergy(access.span, access.name, shape, suggestion=advice))
         if right:
             self._check_dependence(gradient.energy, gradient.wrt, gradient.span)
+
+    def _summed(self, definition: Definition) -> str | None:
+        body = self._text(definition.body.span)
+        return f"sum over what is left: `sum({body})`" if len(definition.body.shape) == 1 and len(body) < 60 else None
 
     def _check_dependence(self, energy: Expr, wrt: str, span: Span) -> None:
         text = " ".join(self.source.text[energy.span.start : energy.span.end].split())
@@ -261,7 +265,7 @@ class UpdateBuilder:
             if held is not None:
                 first = next(use for use in held if not use.open)
                 line = self.source.text.count("\n", 0, first.span.start) + 1
-                why = f": it enters only through what is held, in a condition, or in a subscript (line {line})"
+                why = f": `{first.name}` enters only through {first.blocked}, in line {line}"
             self.errors.append(NoDependence(span, text, wrt, why))
             return
         if wrt not in self.definitions:
@@ -301,7 +305,7 @@ class UpdateBuilder:
         left = Span(definition.span.start, definition.body.span.start)
         span = Span(left.start, left.start + 1)
         if definition.body.shape:
-            left_over = "sum over what is left, as in `sum(…)`" if len(definition.body.shape) == 1 else None
+            left_over = self._summed(definition)
             shape = describe(definition.body.shape)
             self.errors.append(NotScalarEnergy(definition.body.span, "E", shape, suggestion=left_over))
             return Update(1, (), True)

@@ -159,9 +159,10 @@ class _Recovering:
         if not any(statement.start_pos <= offset <= token.end_pos for offset in self.broken):  # type: ignore[operator]
             previous = self.tokens[place - 1] if place else None
             self.errors.append(explain(token, previous, self._accepted(place), self._unclosed(token), self.text))
+        first = snapshot.token
         goes_on = self._next_statement(place, snapshot)
-        names = [name_of(each).text for each in self.tokens[snapshot.token : goes_on] if each.type == "NAME"]
-        end = self.tokens[max(goes_on - 1, snapshot.token)]
+        names = [name_of(each).text for each in self.tokens[first:goes_on] if each.type == "NAME"]
+        end = self.tokens[max(goes_on - 1, first)]
         self.lost.append(tree.Unreadable(span_of(statement).to(span_of(end)), tuple(names)))
         return goes_on
 
