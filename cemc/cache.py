@@ -1,8 +1,9 @@
-"""Compiled energies kept in the user's cache folder, so that an unchanged file costs no compilation and no import of SymPy.
+"""Compiled energies kept in the user's cache folder, so that an unchanged file costs no compilation and no import of
+SymPy.
 
-Entries are JSON, named by a digest of everything the result depends on: the text and name of the file, the version and the files of cemc
-itself, and the versions of the packages the compiler uses. A cache that cannot be read or written is as good as an empty one.
-"""
+Entries are JSON, named by a digest of everything the result depends on: the text and name of the file, the version and
+the files of cemc itself, and the versions of the packages the compiler uses. A cache that cannot be read or written is
+as good as an empty one. """
 
 from __future__ import annotations
 
@@ -42,10 +43,8 @@ def lookup(source: Source) -> list[Result] | None:
     from cemc.compiler import Result
 
     try:
-        stored = json.loads((folder() / f"{_key(source)}.json").read_text(encoding="utf-8"))
-        return [
-            Result(**{name: tuple(v) if isinstance(v, list) else v for name, v in each.items()}) for each in stored
-        ]
+        stored: list[dict[str, Any]] = json.loads((folder() / f"{_key(source)}.json").read_text(encoding="utf-8"))
+        return [Result(**{name: tuple(v) if isinstance(v, list) else v for name, v in each.items()}) for each in stored]
     except (OSError, ValueError, TypeError, AttributeError):
         return None
 
@@ -60,7 +59,8 @@ def store(source: Source, results: list[Result]) -> None:
 
 
 def imported(result: Result) -> type[nn.Module]:
-    """The class of a result, imported from a file (so that tracebacks, pickling and inspection work as for any other)."""
+    """The class of a result, imported from a file (so that tracebacks, pickling and inspection work as for any
+    other)."""
     digest = hashlib.sha256(result.code.encode()).hexdigest()[:16]
     name = f"cemc_loaded_{result.name}_{digest}"
     module: Any = sys.modules.get(name)
@@ -75,7 +75,7 @@ def imported(result: Result) -> type[nn.Module]:
         except BaseException:
             del sys.modules[name]
             raise
-    return getattr(module, result.class_name)  # type: ignore[no-any-return]
+    return getattr(module, result.class_name)
 
 
 def _module_file(name: str, code: str) -> Path:

@@ -120,9 +120,7 @@ def _compile_energy(energy: typed.Energy, warnings: tuple[str, ...], trace: Trac
         equations = symbolic.equations(derived)
         code = passed(emit.emit_module(energy, generic, found.program, equations, found.reasons, __version__))
     recognised = () if found.program is None else tuple(line.sentence for line in found.program.recognised)
-    return Result(
-        energy.name, emit.class_name(energy.name), energy.text, code, recognised, found.reasons, warnings
-    )
+    return Result(energy.name, emit.class_name(energy.name), energy.text, code, recognised, found.reasons, warnings)
 
 
 def _written(result: Result, out: Path) -> Result:

@@ -1,9 +1,9 @@
 """SymPy expressions in index notation: classes of our own that never evaluate themselves.
 
 Everything is a scalar. A tensor appears as `Entry(name, subscripts...)`; what varies over an axis says so by the index
-symbols it contains. Plain SymPy `Sum`, `exp`, `Max`, `KroneckerDelta` and `Piecewise` are not used: they evaluate, ask the
-assumption system, capture bound indices or drop masks (measured; see docs/architecture.md). Only `Add`, `Mul`, `Pow` with
-an integer exponent, and `Rational` are SymPy's own.
+symbols it contains. Plain SymPy `Sum`, `exp`, `Max`, `KroneckerDelta` and `Piecewise` are not used: they evaluate, ask
+the assumption system, capture bound indices or drop masks (measured; see docs/architecture.md). Only `Add`, `Mul`,
+`Pow` with an integer exponent, and `Rational` are SymPy's own.
 
 Truths (`Compare`, `AllOf`, `AnyOf`) are expressions with value 0 or 1, so that a mask can stand in a product.
 """
@@ -91,8 +91,8 @@ class _Node(Expr):
 
 
 class Entry(_Node):
-    """`Entry(Str(name), *subscripts)`: an entry of a declared tensor or table. A subscript that is not a bare index symbol reads
-    0 outside its axis."""
+    """`Entry(Str(name), *subscripts)`: an entry of a declared tensor or table. A subscript that is not a bare index
+    symbol reads 0 outside its axis."""
 
     @property
     def name(self) -> str:
@@ -144,7 +144,8 @@ class Sum(_Node):
 
 
 class LogSumExp(_Node):
-    """`LogSumExp(Str(empty), Branch, ...)`, empty being "zero" or "minus infinity": the value where nothing is allowed."""
+    """`LogSumExp(Str(empty), Branch, ...)`, empty being "zero" or "minus infinity": the value where nothing is
+    allowed."""
 
     @property
     def empty(self) -> str:
@@ -156,7 +157,8 @@ class LogSumExp(_Node):
 
 
 class Branch(_Node):
-    """`Branch(exponent, condition, Tuple(indices))`: one sum of exponentials inside a LogSumExp; indices may be empty."""
+    """`Branch(exponent, condition, Tuple(indices))`: one sum of exponentials inside a LogSumExp; indices may be
+    empty."""
 
 
 class Weight(_Node):
@@ -171,12 +173,13 @@ class Maximum(_Node):
 
 
 class FirstMaximum(_Node):
-    """`FirstMaximum(body, condition, Tuple(indices))` with the indices free: 1 at the first maximum, else 0. No derivative."""
+    """`FirstMaximum(body, condition, Tuple(indices))` with the indices free: 1 at the first maximum, else 0. No
+    derivative."""
 
 
 class Rotation(_Node):
-    """`Rotation(body, inner, outer, position, base, Integer(+1 | -1))`: component `outer` of the rotary rotation of the vector
-    with components body(inner); -1 rotates back. Binds `inner`; `outer` is an index symbol."""
+    """`Rotation(body, inner, outer, position, base, Integer(+1 | -1))`: component `outer` of the rotary rotation of
+    the vector with components body(inner); -1 rotates back. Binds `inner`; `outer` is an index symbol."""
 
 
 class Compare(_Node):

@@ -1,5 +1,5 @@
-"""Memoised walks over shared expressions. SymPy's own `xreplace`, `has` and `free_symbols` walk them as trees, which takes
-exponential time on terms that are shared, and replace bound indices."""
+"""Memoised walks over shared expressions. SymPy's own `xreplace`, `has` and `free_symbols` walk them as trees, which
+takes exponential time on terms that are shared, and replace bound indices."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ def transform(expr: Basic, step: Callable[[Basic, tuple[Basic, ...]], Basic], kn
 
 
 def substitute(expr: Expr, mapping: Mapping[IndexSymbol, Expr], free: FreeIndices) -> Expr:
-    """`expr` with free index symbols replaced. Bound ones are left alone; a replacement must not contain an index bound in
-    `expr` (binders are always fresh, so none does)."""
+    """`expr` with free index symbols replaced. Bound ones are left alone; a replacement must not contain an index
+    bound in `expr` (binders are always fresh, so none does)."""
     if not mapping:
         return expr
     known: dict[tuple[Basic, frozenset[IndexSymbol]], Basic] = {}

@@ -1,8 +1,7 @@
 """The element-wise functions: one record each, with every facet of the function.
 
-Adding a function to the language is adding a record here and its name to `signatures.py`; the parser, the differentiator,
-the printers and the tests take it from there.
-"""
+Adding a function to the language is adding a record here and its name to `signatures.py`; the parser, the
+differentiator, the printers and the tests take it from there. """
 
 from __future__ import annotations
 
@@ -21,14 +20,12 @@ HALF = Rational(1, 2)
 class Elementwise:
     """One function.
 
-    derivative: its partial derivatives as SymPy expressions of the arguments, in forms that neither overflow nor cancel.
-    torch: format string of the torch spelling, differentiable any number of times by autograd.
-    antiderivative: torch spelling of the integral from 0, or None where no stable closed form is known.
-    text: format string for equations in plain text. latex: the same in LaTeX.
-    domain: the range tests draw arguments from. kinks: where the function is not smooth.
-    positive: whether its value is positive for every argument.
-    internal: appears in derivatives only, and is not a name of the language.
-    """
+    derivative: its partial derivatives as SymPy expressions of the arguments, in forms that neither overflow nor
+    cancel. torch: format string of the torch spelling, differentiable any number of times by autograd. antiderivative:
+    torch spelling of the integral from 0, or None where no stable closed form is known. text: format string for
+    equations in plain text. latex: the same in LaTeX. domain: the range tests draw arguments from. kinks: where the
+    function is not smooth. positive: whether its value is positive for every argument. internal: appears in
+    derivatives only, and is not a name of the language. """
 
     name: str
     arity: int
@@ -164,4 +161,3 @@ _RECORDS = (
 )  # fmt: skip
 
 ELEMENTWISE: dict[str, Elementwise] = {record.name: record for record in _RECORDS}
-

@@ -1,11 +1,10 @@
 """Whether an update is causal: token i of the result reads only tokens up to i.
 
-Decided on the symbolic form. Every way from token i of a result to an entry of a state or given over `token` is followed,
-through tables, with the conditions met on the way; the way is causal if those conditions imply that the token read is not
-after i. Conditions are linear inequalities of positions and sizes; the implication is proved by adding up inequalities
-(difference bounds, with sizes at least 1 and positions from 0), so "causal" is a guarantee, while "not causal" may mean that
-no proof was found.
-"""
+Decided on the symbolic form. Every way from token i of a result to an entry of a state or given over `token` is
+followed, through tables, with the conditions met on the way; the way is causal if those conditions imply that the
+token read is not after i. Conditions are linear inequalities of positions and sizes; the implication is proved by
+adding up inequalities (difference bounds, with sizes at least 1 and positions from 0), so "causal" is a guarantee,
+while "not causal" may mean that no proof was found. """
 
 from __future__ import annotations
 
@@ -54,9 +53,8 @@ def is_causal(symbolic: SymbolicEnergy) -> bool:
 class _Reader:
     """Follows every read of one statement's table.
 
-    A table is visited once for each relation in which its token indices stand to the token that is computed: an index is at or
-    before it, or it is not known to be. Knowing that index t of a table is <= i is all that is passed on.
-    """
+    A table is visited once for each relation in which its token indices stand to the token that is computed: an index
+    is at or before it, or it is not known to be. Knowing that index t of a table is <= i is all that is passed on. """
 
     def __init__(self, symbolic: SymbolicEnergy, root: str) -> None:
         self._symbolic, self._tables, self._root = symbolic, symbolic.tables, root
@@ -129,9 +127,9 @@ def _walk(
         for body, truth, indices in [b.args for b in expr.branches] if isinstance(expr, LogSumExp) else [expr.args]:
             # Outside conditions speak of another index where a weight stands beside its own normaliser.
             outside = _without(condition, tuple(indices))
-            # A product with a weight in it is zero off the weight's mask.
-            masks = [f.args[1] for f in factors_of(body) if isinstance(f, Weight)] if isinstance(expr, Sum) else []
-            under = _both(outside, truth, *masks)
+            # A product with a weight, or the mark of a maximum, in it is zero off their mask.
+            masks = [f.args[1] for f in factors_of(body) if isinstance(f, (Weight, FirstMaximum))]
+            under = _both(outside, truth, *(masks if isinstance(expr, Sum) else ()))
             bound.update(((s, under), None) for s in indices if s.axis == TOKEN)
             _walk(body, under, reads, bound, seen)
             _walk(truth, outside, reads, bound, seen)
@@ -255,9 +253,11 @@ def _implied(target: Linear, facts: list[Linear], bounded: frozenset[IndexSymbol
     return _search(dict(target), facts, bounded, len(facts))
 
 
-def _search(form: Mapping[Expr | None, Rational], facts: list[Linear], bounded: frozenset[IndexSymbol], depth: int) -> bool:
-    # What is to be shown: form <= i, i being the token computed. One bounded index with coefficient 1 is enough for i; without
-    # any, 0 <= i.
+def _search(
+    form: Mapping[Expr | None, Rational], facts: list[Linear], bounded: frozenset[IndexSymbol], depth: int
+) -> bool:
+    # What is to be shown: form <= i, i being the token computed. One bounded index with coefficient 1 is enough for i;
+    # without any, 0 <= i.
     for symbol in (*(s for s in form if isinstance(s, IndexSymbol) and s in bounded and form[s] == 1), None):
         rest = {k: v for k, v in form.items() if k != symbol} if symbol is not None else dict(form)
         if _never_positive(rest):
@@ -283,5 +283,3 @@ def _never_positive(form: Mapping[Expr | None, Rational]) -> bool:
         if isinstance(key, AxisSize):
             constant += value
     return constant <= 0
-
-

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 
 from cemc.notation.nodes import IndexSymbol
 from cemc.program.values import Value, Values, frame_of
 
-# Above this many operands the search for the best order is by dynamic programming, which is nearly as good and linear in time
-# where the exhaustive one is exponential.
+# Above this many operands the search for the best order is by dynamic programming, which is nearly as good and linear
+# in time where the exhaustive one is exponential.
 _EXHAUSTIVE = 6
 
 
@@ -49,6 +50,10 @@ def _merged(values: Values, operands: list[Value]) -> list[Value]:
 def _path(
     operands: Sequence[Value], output: tuple[IndexSymbol, ...], size: Callable[[str], int]
 ) -> list[tuple[int, ...]]:
+    if len(operands) == 3:
+        # Most products are of three: they are worth not importing NumPy, which opt_einsum does, for a choice of three.
+        pairs: list[tuple[int, ...]] = [(0, 1), (0, 2), (1, 2)]
+        return [min(pairs, key=lambda pair: _cost(operands, pair, output, size))]
     from opt_einsum import contract_path
 
     letters = {symbol: chr(ord("a") + n) if n < 26 else chr(0xC0 + n) for n, symbol in enumerate(frame_of(operands))}
@@ -61,3 +66,13 @@ def _path(
         optimize="optimal" if len(operands) <= _EXHAUSTIVE else "dp",
     )
     return list(path)
+
+
+def _cost(
+    operands: Sequence[Value], pair: tuple[int, ...], output: tuple[IndexSymbol, ...], size: Callable[[str], int]
+) -> int:
+    """Multiplications needed to contract three operands, the two of `pair` first."""
+    (third,) = (value for n, value in enumerate(operands) if n not in pair)
+    first = {label for n in pair for label in operands[n].labels}
+    second = {label for label in first if label in output or label in third.labels}.union(third.labels)
+    return prod(size(label.axis) for label in first) + prod(size(label.axis) for label in second)

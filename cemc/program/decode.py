@@ -1,11 +1,10 @@
 """What a decoder must remember: splits the tokens of a causal program into those of this call and those seen before.
 
-Every token dimension is a *row* (a token whose result is wanted: only tokens of this call) or a *column* (a token that is read:
-all tokens so far). Rows are those of the result; an index that is summed, or read at a computed place, is a column. A value
-with one token dimension that is wanted along columns is computed for the rows of this call and appended to a cache; values
-with more are computed from such. As causality says that what belongs to past tokens never changes, the result equals the
-full pass.
-"""
+Every token dimension is a *row* (a token whose result is wanted: only tokens of this call) or a *column* (a token that
+is read: all tokens so far). Rows are those of the result; an index that is summed, or read at a computed place, is a
+column. A value with one token dimension that is wanted along columns is computed for the rows of this call and
+appended to a cache; values with more are computed from such. As causality says that what belongs to past tokens never
+changes, the result equals the full pass. """
 
 from __future__ import annotations
 
@@ -41,7 +40,8 @@ class Unsupported(Exception):
 
 
 def split_tokens(step: dict[str, Node], graph: Graph) -> dict[str, Node]:
-    """The step with RowPositions and Cached nodes in place; raises Unsupported where a result has not exactly one token axis."""
+    """The step with RowPositions and Cached nodes in place; raises Unsupported where a result has not exactly one
+    token axis."""
     for name, node in step.items():
         if node.dims.count(TOKEN) != 1:
             raise Unsupported(f"state {name} has not exactly one token axis")
@@ -80,7 +80,9 @@ class _Splitter:
         frame = roles + (False,) * _hidden(node)
         if isinstance(node, Einsum):
             placed = {position: roles[n] for n, position in enumerate(node.output)}
-            frame = tuple(placed.get(position, False) for position in range(1 + max(placed | _positions(node), default=0)))
+            frame = tuple(
+                placed.get(position, False) for position in range(1 + max(placed | _positions(node), default=0))
+            )
         return self._rebuilt(node, frame)
 
     def _cached(self, node: Node, rows: Node, axis: int) -> Node:

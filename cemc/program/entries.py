@@ -1,4 +1,5 @@
-"""Entries of tensors and tables: plain subscripts rename dimensions, repeated ones take a diagonal, computed ones gather."""
+"""Entries of tensors and tables: plain subscripts rename dimensions, repeated ones take a diagonal, computed ones
+gather."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """The tensor program: a hash-consed graph of positional tensor operations.
 
-A node has `dims`, the axis names of its tensor in order, and `batched`, whether the run-time tensor has the leading batch
-axes of states and givens in front of them: the layout is `[batch..., dims...]` or just `[dims...]`, and batch axes broadcast
-right-aligned. Dimensions carry no index names, so two expressions that differ only in those are one node.
+A node has `dims`, the axis names of its tensor in order, and `batched`, whether the run-time tensor has the leading
+batch axes of states and givens in front of them: the layout is `[batch..., dims...]` or just `[dims...]`, and batch
+axes broadcast right-aligned. Dimensions carry no index names, so two expressions that differ only in those are one
+node.
 
 A compound node places each operand in a *frame*, a list of axes; `Operand.at[n]` is the frame position of the operand's
 dimension n. Positions of the frame that an operand does not have are broadcast.
@@ -33,8 +34,8 @@ class Node:
 
 @dataclass(frozen=True, eq=False)
 class Operand:
-    """A node placed in the frame of its user: `at[n]` is the frame position of dimension n of `node`. A position may occur
-    twice in an Einsum operand (a diagonal), nowhere else."""
+    """A node placed in the frame of its user: `at[n]` is the frame position of dimension n of `node`. A position may
+    occur twice in an Einsum operand (a diagonal), nowhere else."""
 
     node: Node
     at: tuple[int, ...]
@@ -69,8 +70,9 @@ class Constant(Node):
 
 @dataclass(frozen=True, eq=False)
 class Tensor(Node):
-    """A declared tensor. Roles: `state` (current value in this repeat), `input` (the state at the layer's input), `context` (the
-    state that held parts are evaluated at, in `energy` only), `given`, `parameter` (its value, after softplus)."""
+    """A declared tensor. Roles: `state` (current value in this repeat), `input` (the state at the layer's input),
+    `context` (the state that held parts are evaluated at, in `energy` only), `given`, `parameter` (its value, after
+    softplus)."""
 
     role: Literal["state", "input", "context", "given", "parameter"]
     name: str
@@ -85,8 +87,8 @@ class Positions(Node):
 
 @dataclass(frozen=True, eq=False)
 class RowPositions(Node):
-    """Positions of the tokens of this call: those after the tokens a cache has seen; kind integer, dims ("token",). Only in
-    programs that can decode; there `Positions` of the token axis runs over all tokens, seen and new."""
+    """Positions of the tokens of this call: those after the tokens a cache has seen; kind integer, dims ("token",).
+    Only in programs that can decode; there `Positions` of the token axis runs over all tokens, seen and new."""
 
     axis: str
 
@@ -98,10 +100,10 @@ class RowPositions(Node):
 class Map(Node):
     """Element-wise. The frame is `dims`.
 
-    operation: `add` `mul` (two or more operands), `pow` (base, exponent), `select` (truth, then, otherwise), comparisons
-    `<` `<=` `>` `>=` `==` `!=` (of real or integer operands -> truth), `and` `or` (two or more truths), `real` (an integer or
-    truth operand as a number), `clamp_min` (operand, number), a function of the operation table (`silu`, `exp`, ...), or
-    `integral` (then `function` holds the integrand: see Integrand).
+    operation: `add` `mul` (two or more operands), `pow` (base, exponent), `select` (truth, then, otherwise),
+    comparisons `<` `<=` `>` `>=` `==` `!=` (of real or integer operands -> truth), `and` `or` (two or more truths),
+    `real` (an integer or truth operand as a number), `clamp_min` (operand, number), a function of the operation table
+    (`silu`, `exp`, ...), or `integral` (then `function` holds the integrand: see Integrand).
 
     Integer operands give integer results for `add` and `mul`; otherwise the result is real.
     """
@@ -113,8 +115,9 @@ class Map(Node):
 
 @dataclass(frozen=True)
 class Integrand:
-    """A scalar function f(z) for `integral`: `result` is a node built from `argument` (a Tensor with role "given", name of the
-    argument, dims ()) and scalars. `kinks`: numbers at which f is not smooth, as far as they can be read off it."""
+    """A scalar function f(z) for `integral`: `result` is a node built from `argument` (a Tensor with role "given",
+    name of the argument, dims ()) and scalars. `kinks`: numbers at which f is not smooth, as far as they can be read
+    off it."""
 
     name: str
     argument: Node
@@ -124,8 +127,8 @@ class Integrand:
 
 @dataclass(frozen=True, eq=False)
 class Einsum(Node):
-    """Sum of products. `output[n]` is the frame position of dimension n of the result; frame positions not in it are summed.
-    One operand: a sum (or a diagonal, or a transpose). Operands are real."""
+    """Sum of products. `output[n]` is the frame position of dimension n of the result; frame positions not in it are
+    summed. One operand: a sum (or a diagonal, or a transpose). Operands are real."""
 
     operands: tuple[Operand, ...]
     output: tuple[int, ...]
@@ -133,8 +136,8 @@ class Einsum(Node):
 
 @dataclass(frozen=True, eq=False)
 class Branch:
-    """One part of a log-sum-exp: frame = the result's dims, then `reduced` axes; scores and mask are placed in it. `mask`: truth, or
-    None for everywhere. `reduced` may be empty (an attention sink: one more term)."""
+    """One part of a log-sum-exp: frame = the result's dims, then `reduced` axes; scores and mask are placed in it.
+    `mask`: truth, or None for everywhere. `reduced` may be empty (an attention sink: one more term)."""
 
     scores: Operand
     mask: Operand | None
@@ -145,8 +148,8 @@ class Branch:
 class LogSumExp(Node):
     """log of the sum over all branches and their reduced axes, where their masks hold, of exp(scores).
 
-    Where nothing is allowed the value is 0 (`empty` "zero") or minus infinity (`empty` "minus infinity"); gradient 0 either way.
-    """
+    Where nothing is allowed the value is 0 (`empty` "zero") or minus infinity (`empty` "minus infinity"); gradient 0
+    either way. """
 
     branches: tuple[Branch, ...]
     empty: Literal["zero", "minus infinity"]
@@ -176,7 +179,8 @@ class Max(Node):
 
 @dataclass(frozen=True, eq=False)
 class FirstMax(Node):
-    """1 at the first maximum over the last `reduced` dims where `mask` holds, else 0; no gradient. The frame is `dims`."""
+    """1 at the first maximum over the last `reduced` dims where `mask` holds, else 0; no gradient. The frame is
+    `dims`."""
 
     scores: Operand
     mask: Operand | None
@@ -198,9 +202,8 @@ class Rotate(Node):
 class Gather(Node):
     """Entries of `table` at computed subscripts, 0 outside. The frame is `dims`.
 
-    `subscripts[n]` says how dimension n of the table is read: an int is a frame position read as it stands, an Operand of
-    kind integer (placed in the frame) is a computed subscript. No frame position is both.
-    """
+    `subscripts[n]` says how dimension n of the table is read: an int is a frame position read as it stands, an Operand
+    of kind integer (placed in the frame) is a computed subscript. No frame position is both. """
 
     table: Node
     subscripts: tuple[int | Operand, ...]
@@ -220,10 +223,9 @@ class Align(Node):
 class Cached(Node):
     """`operand`, computed for the tokens of this call, after the values of the tokens seen before: a decoder's memory.
 
-    dims are those of the operand; dimension `axis` (a token axis) is as long as all tokens seen and new. Without a cache the
-    value is the operand itself. `slot` numbers the cached tensors of a program from 0; `hoisted`: the operand does not depend on
-    the state, so that all repeats share one tensor.
-    """
+    dims are those of the operand; dimension `axis` (a token axis) is as long as all tokens seen and new. Without a
+    cache the value is the operand itself. `slot` numbers the cached tensors of a program from 0; `hoisted`: the
+    operand does not depend on the state, so that all repeats share one tensor. """
 
     operand: Node
     axis: int
@@ -238,10 +240,10 @@ class Cached(Node):
 class Attention(Node):
     """Softmax attention over one token axis: sum_j softmax_j(scale * q_i . k_j) v_j, rows without keys 0.
 
-    dims = shared dims (heads, ...) + (query axis, value width). `query`: shared + (query axis, width), `key`: shared + (key axis, width),
-    `value`: shared + (key axis, value width), each an Operand whose frame is shared + its own two. `causal`: j <= i (query
-    and key axis are the same); otherwise every key. `scale` is a scalar node. A tied layer has value is key.
-    """
+    dims = shared dims (heads, ...) + (query axis, value width). `query`: shared + (query axis, width), `key`: shared +
+    (key axis, width), `value`: shared + (key axis, value width), each an Operand whose frame is shared + its own two.
+    `causal`: j <= i (query and key axis are the same); otherwise every key. `scale` is a scalar node. A tied layer has
+    value is key. """
 
     query: Operand
     key: Operand
@@ -263,12 +265,12 @@ class Recognition:
 
 @dataclass(frozen=True)
 class Program:
-    """`step`: for each state, its value after one run of the update's statements, from `state` tensors (values before). `energies`:
-    the value of each energy named in the update, from `state` and `context` tensors. Both are pure functions of leaves.
+    """`step`: for each state, its value after one run of the update's statements, from `state` tensors (values
+    before). `energies`: the value of each energy named in the update, from `state` and `context` tensors. Both are
+    pure functions of leaves.
 
-    What in `step` depends on no `state` tensor does not change across repeats. `causal`: token i of the result reads only tokens
-    up to i, whatever the sizes.
-    """
+    What in `step` depends on no `state` tensor does not change across repeats. `causal`: token i of the result reads
+    only tokens up to i, whatever the sizes. """
 
     step: dict[str, Node]
     energies: dict[str, Node]

@@ -13,8 +13,8 @@ _FIXED = ("number", "hint")
 
 
 def rewrite(outputs: dict[str, Node], replace: Callable[[Node], Node | None], graph: Graph) -> dict[str, Node]:
-    """`outputs` with every node n for which `replace(n)` is a node replaced by it, users rebuilt. `replace` sees original nodes,
-    and may return a node that reads originals: those are rebuilt in turn."""
+    """`outputs` with every node n for which `replace(n)` is a node replaced by it, users rebuilt. `replace` sees
+    original nodes, and may return a node that reads originals: those are rebuilt in turn."""
     done: dict[int, Node] = {}
 
     def rebuilt(node: Node) -> Node:

@@ -11,7 +11,8 @@ _HEADER = 512
 
 
 def representative_sizes(energy: typed.Energy) -> dict[str, int]:
-    """A plausible length for each axis: 1024 at run time, 512 for a header name without a default, defaults as written."""
+    """A plausible length for each axis: 1024 at run time, 512 for a header name without a default, defaults as
+    written."""
     sizes: dict[str, int] = {axis.name: _RUNTIME for axis in energy.runtime_axes}
     for name, header in energy.header.items():
         value = Fraction(_HEADER) if header.default is None else _evaluate(header.default, sizes)

@@ -31,8 +31,8 @@ def frame_of(values: Iterable[Value]) -> tuple[IndexSymbol, ...]:
 
 
 def layout(symbol: IndexSymbol) -> tuple[bool, int]:
-    """Sort key of dimensions: index variables of the source before the axes of vectors, which have no name, so that a vector's
-    components lie next to each other; otherwise in order of creation, outer before inner."""
+    """Sort key of dimensions: index variables of the source before the axes of vectors, which have no name, so that a
+    vector's components lie next to each other; otherwise in order of creation, outer before inner."""
     return (not symbol.name, symbol.number)
 
 

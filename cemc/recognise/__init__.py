@@ -1,5 +1,5 @@
-"""Recognition: tensor program -> the same with structured nodes. It only ever makes the result faster; what is not recognised
-stays as it is, and the reasons are kept for the report."""
+"""Recognition: tensor program -> the same with structured nodes. It only ever makes the result faster; what is not
+recognised stays as it is, and the reasons are kept for the report."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """The pairwise family: sums over an axis j of softmax weights of a score times values.
 
-What is matched is `o_i = sum_j w_ij v_j` with `w = softmax_j(scale * q_i . k_j)`, over all j or over j <= i, however the
-energy was written: only the tensor program is looked at.
-"""
+What is matched is `o_i = sum_j w_ij v_j` with `w = softmax_j(scale * q_i . k_j)`, over all j or over j <= i, however
+the energy was written: only the tensor program is looked at. """
 
 from __future__ import annotations
 
@@ -115,7 +114,8 @@ def _is_number(node: Node) -> bool:
 
 
 def _queries_and_keys(scores: Operand, j: int, softmax: Weights) -> tuple[Operand, Operand, int] | str:
-    """Queries and keys, with their dimensions placed in the weights' frame (-1: the width that is summed), and the query axis."""
+    """Queries and keys, with their dimensions placed in the weights' frame (-1: the width that is summed), and the
+    query axis."""
     product = scores.node
     assert isinstance(product, Einsum)
     outer = {p: scores.at[n] for n, p in enumerate(product.output)}
@@ -167,7 +167,10 @@ def _attention(
     k = Operand(key.node, tuple(order[p] if p in order else row if p == j else column for p in key.at))
     v = Operand(
         values.node,
-        tuple(column if p == width[0] else row if place.get(p) == j else order.get(place.get(p, -1), -1) for p in values.at),
+        tuple(
+            column if p == width[0] else row if place.get(p) == j else order.get(place.get(p, -1), -1)
+            for p in values.at
+        ),
     )
     if any(i == place.get(p) for p in values.at) or -1 in v.at:
         return "values depend on the query's position"

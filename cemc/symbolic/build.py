@@ -1,9 +1,8 @@
 """Typed energy -> index notation.
 
-Every tensor expression becomes a scalar expression of the index symbols of its axes; `A @ u` at `p` is a Sum over a fresh
-`q` of `A[p, q] u[q]`. Binders are always fresh. Log-sum-exp is spotted here in its naive spellings, before anything is
-differentiated, so that no later stage ever sees the unstable form.
-"""
+Every tensor expression becomes a scalar expression of the index symbols of its axes; `A @ u` at `p` is a Sum over a
+fresh `q` of `A[p, q] u[q]`. Binders are always fresh. Log-sum-exp is spotted here in its naive spellings, before
+anything is differentiated, so that no later stage ever sees the unstable form. """
 
 from __future__ import annotations
 
@@ -114,9 +113,8 @@ class Builder:
     def scalar(self, expr: typed.Expr, at: At, scope: Scope, raw: bool = False) -> Expr:
         """The entry of `expr` at the subscripts `at`, one for each axis of its shape.
 
-        `raw`: the value stands, itself or plus finite terms, inside exp, log-sum-exp or the log of a sum, where an empty
-        log-sum-exp is minus infinity.
-        """
+        `raw`: the value stands, itself or plus finite terms, inside exp, log-sum-exp or the log of a sum, where an
+        empty log-sum-exp is minus infinity. """
         key = (id(expr), at, raw)
         found = scope.built.get(key)
         if found is None:
@@ -182,7 +180,8 @@ class Builder:
         return self.scalar(expr, at if expr.shape else (), scope, raw)
 
     def _raw_name(self, name: str) -> str:
-        """The table in which empty log-sum-exps of definition `name` are minus infinity; `name` where that is no other."""
+        """The table in which empty log-sum-exps of definition `name` are minus infinity; `name` where that is no
+        other."""
         definition = self._typed.get(name)
         if definition is None:
             return name
@@ -350,7 +349,8 @@ class Builder:
         return apply("at_least_one", sum_over(ONE, condition, tuple(fresh.values())))
 
     def _branches(self, expr: typed.Expr, at: At, scope: Scope) -> list[Expr] | None:
-        """`expr` as a sum of exponentials: the branches of its logarithm; None if it is not one, or has no exponential."""
+        """`expr` as a sum of exponentials: the branches of its logarithm; None if it is not one, or has no
+        exponential."""
         branches = self._exponentials(expr, at if expr.shape else (), scope)
         if branches is None or not any(found for _, found in branches):
             return None

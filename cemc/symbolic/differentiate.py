@@ -1,9 +1,9 @@
 """Derivative of a total energy, by reverse accumulation over expressions that share terms.
 
-Each node of an expression is visited once, with the sum of what its users contribute; each table gets one adjoint table, so
-definitions that are used often cost nothing more. The adjoint of a node is the derivative of the total energy by the value of
-the node at given values of its free indices: a contribution is therefore summed over the indices its user has and the
-node has not.
+Each node of an expression is visited once, with the sum of what its users contribute; each table gets one adjoint
+table, so definitions that are used often cost nothing more. The adjoint of a node is the derivative of the total
+energy by the value of the node at given values of its free indices: a contribution is therefore summed over the
+indices its user has and the node has not.
 
 What reaches an entry `T[f(i)]` arrives as a sum over i of coefficient times delta(p, f(i)); deltas are contracted here
 together with their ranges, so no later stage sees one unless it has to be a scatter.
@@ -49,8 +49,8 @@ Read = tuple[tuple[Expr, ...], Expr]
 
 
 class Differentiator:
-    """Adds to `tables` the adjoints that gradients need. `axes(name)`: a label ("" for none) and the axis of each dimension of a
-    declared tensor."""
+    """Adds to `tables` the adjoints that gradients need. `axes(name)`: a label ("" for none) and the axis of each
+    dimension of a declared tensor."""
 
     def __init__(self, tables: Tables, axes: Callable[[str], list[tuple[str, str]]]) -> None:
         self._tables = tables
@@ -112,9 +112,7 @@ class Differentiator:
 
     # ---------------------------------------------------------------------------------------- accumulation
 
-    def _accumulate(
-        self, expr: Expr, seed: Expr, target: str, active: set[Expr], reads: dict[str, list[Read]]
-    ) -> None:
+    def _accumulate(self, expr: Expr, seed: Expr, target: str, active: set[Expr], reads: dict[str, list[Read]]) -> None:
         """Sends `seed`, the adjoint of `expr`, down to the entries that are active."""
         if expr not in active:
             return
@@ -212,8 +210,8 @@ def _number(symbol: IndexSymbol) -> int:
 
 
 def _solve(subscript: Expr, point: IndexSymbol, candidates: list[IndexSymbol]) -> tuple[IndexSymbol, Expr] | None:
-    """An index with coefficient 1 or -1 in `subscript`, which must occur in it nowhere else, and its value where subscript ==
-    point."""
+    """An index with coefficient 1 or -1 in `subscript`, which must occur in it nowhere else, and its value where
+    subscript == point."""
     terms = subscript.args if subscript.is_Add else (subscript,)
     for symbol in candidates:
         for coefficient in (1, -1):
@@ -244,9 +242,7 @@ def _differentiable(node: Expr) -> tuple[Expr, ...]:
     return node.args if isinstance(node, (Add, Mul, Pow)) else ()
 
 
-def _contributions(
-    node: Expr, adjoint: Expr, active: set[Expr]
-) -> list[tuple[Expr, Expr, tuple[IndexSymbol, ...]]]:
+def _contributions(node: Expr, adjoint: Expr, active: set[Expr]) -> list[tuple[Expr, Expr, tuple[IndexSymbol, ...]]]:
     """What `node` with this adjoint sends to each active argument: (argument, coefficient, indices `node` binds)."""
     out: list[tuple[Expr, Expr, tuple[IndexSymbol, ...]]] = []
 

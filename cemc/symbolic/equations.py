@@ -97,7 +97,8 @@ class _Printer:
         return self._names[name]
 
     def _labels(self, table: Table) -> dict[IndexSymbol, str]:
-        """A name for every index symbol of an equation: its own where it has one nobody else has, else a free letter."""
+        """A name for every index symbol of an equation: its own where it has one nobody else has, else a free
+        letter."""
         symbols = list(table.indices)
         symbols += [n for n in postorder(table.body) if isinstance(n, IndexSymbol) and n not in table.indices]
         labels: dict[IndexSymbol, str] = {}
@@ -223,7 +224,9 @@ class _Printer:
                 left.remove(own)
             parts.append(self._symbols[symbol] if own is None else self.text(own))
         text = ", ".join(parts)
-        return text + (" if " + " and ".join(self.text(t, 1 if isinstance(t, AnyOf) else 0) for t in left) if left else "")
+        return text + (
+            " if " + " and ".join(self.text(t, 1 if isinstance(t, AnyOf) else 0) for t in left) if left else ""
+        )
 
     def _logsumexp(self, expr: LogSumExp) -> str:
         if len(expr.branches) == 1 and expr.branches[0].args[2]:
@@ -278,5 +281,3 @@ def _power(base: Basic, exponent: Basic) -> Basic:
 def _depth(expr: Basic) -> int:
     """How large an expression reads: small factors are written first."""
     return min(sum(1 for _ in postorder(expr)), 50) if expr != ZERO else 0
-
-

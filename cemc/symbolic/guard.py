@@ -1,10 +1,9 @@
 """Makes the operand of a singular function safe where a condition does not hold.
 
-`where(x > 0, log(x), 0)` selects the right value, but the derivative of the branch not taken is 0 * (1/0), a NaN, when autograd
-multiplies through it. So the operand is selected before the function: log(where(x > 0, x, 1)). The same for what a mask
-leaves out of a sum, log-sum-exp or maximum. Definitions in which a singular function stands are written out where they
-are used under a condition.
-"""
+`where(x > 0, log(x), 0)` selects the right value, but the derivative of the branch not taken is 0 * (1/0), a NaN, when
+autograd multiplies through it. So the operand is selected before the function: log(where(x > 0, x, 1)). The same for
+what a mask leaves out of a sum, log-sum-exp or maximum. Definitions in which a singular function stands are written
+out where they are used under a condition. """
 
 from __future__ import annotations
 

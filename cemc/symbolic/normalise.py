@@ -1,10 +1,10 @@
 """Normal form: sums of products, each over one set of indices, under one mask.
 
 - Tables that only the compiler named are written into their users where that costs nothing.
-- Nested sums of products become one sum (a contraction, whose order is chosen later); factors that do not depend on what is
-  summed stand outside; a sum of terms becomes terms of sums.
-- A truth in a product becomes the condition of a sum or a `Select`, so that what it masks is selected, never multiplied by 0.
-"""
+- Nested sums of products become one sum (a contraction, whose order is chosen later); factors that do not depend on
+  what is summed stand outside; a sum of terms becomes terms of sums.
+- A truth in a product becomes the condition of a sum or a `Select`, so that what it masks is selected, never
+multiplied by 0. """
 
 from __future__ import annotations
 
@@ -36,7 +36,6 @@ from cemc.notation.nodes import (
 )
 from cemc.notation.walk import factors_of, postorder, rebuild, substitute, terms_of
 from cemc.symbolic.tables import Tables
-
 
 _NO_NAMES: Mapping[Basic, Basic] = MappingProxyType({})
 
@@ -76,7 +75,8 @@ def _occurrences(expr: Expr) -> list[Entry]:
 
 
 def is_light(expr: Expr) -> bool:
-    """Whether writing `expr` out twice costs nothing: a product of entries, weights and numbers, nothing summed here."""
+    """Whether writing `expr` out twice costs nothing: a product of entries, weights and numbers, nothing summed
+    here."""
     return all(
         isinstance(factor, (Entry, Weight)) or not factor.args or (factor.is_Pow and not factor.args[0].args)
         for factor in factors_of(expr)
@@ -84,10 +84,13 @@ def is_light(expr: Expr) -> bool:
 
 
 def _renumbered(
-    node: Basic, tables: Tables, known: dict[tuple[Basic, tuple[Basic, ...]], Basic], mapping: Mapping[Basic, Basic] = _NO_NAMES
+    node: Basic,
+    tables: Tables,
+    known: dict[tuple[Basic, tuple[Basic, ...]], Basic],
+    mapping: Mapping[Basic, Basic] = _NO_NAMES,
 ) -> Basic:
-    """`node` with every bound index symbol replaced by a younger one, outer binders first. Dimensions are laid out by age, so
-    what is bound lies inside what is free, and equal expressions become equal tensors wherever they stand."""
+    """`node` with every bound index symbol replaced by a younger one, outer binders first. Dimensions are laid out by
+    age, so what is bound lies inside what is free, and equal expressions become equal tensors wherever they stand."""
     free = tables.free(node)
     inner = {symbol: new for symbol, new in mapping.items() if symbol in free}
     key = (node, tuple(part for pair in inner.items() for part in pair))
@@ -190,9 +193,7 @@ class _Normaliser:
         inside = [p for p in parts if self._free(p).intersection(bound)]
         return [p for p in parts if not self._free(p).intersection(bound)], inside
 
-    def _collect(
-        self, term: Expr, factors: list[Expr], truths: list[Expr], bound: list[IndexSymbol]
-    ) -> None:
+    def _collect(self, term: Expr, factors: list[Expr], truths: list[Expr], bound: list[IndexSymbol]) -> None:
         """Takes a product apart, into sums that are factors of it and masked factors."""
         for factor in factors_of(term):
             if isinstance(factor, TRUTHS):
@@ -260,5 +261,3 @@ def _select(condition: Basic, then: Basic, otherwise: Basic) -> Expr:
     if isinstance(then, Select) and then.args[2] == otherwise:
         return Select(all_of(*conjuncts(condition), *conjuncts(then.args[0])), then.args[1], otherwise)
     return Select(condition, then, otherwise)
-
-

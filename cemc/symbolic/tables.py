@@ -15,9 +15,9 @@ Origin = Literal["definition", "local", "anonymous", "adjoint", "assignment"]
 class Table:
     """`name[indices] = body`. The body's free index symbols are among `indices`. `hint`: the name its values go by.
 
-    Origins: a `definition` of the energy; a `local` definition of the update block, evaluated where it stands; the value of an
-    `assignment`; an `anonymous` part of an expression that needs a name; an `adjoint`, the derivative of the energy by a table.
-    """
+    Origins: a `definition` of the energy; a `local` definition of the update block, evaluated where it stands; the
+    value of an `assignment`; an `anonymous` part of an expression that needs a name; an `adjoint`, the derivative of
+    the energy by a table. """
 
     name: str
     indices: tuple[IndexSymbol, ...]
@@ -57,8 +57,8 @@ class Tables:
         self._tables[table.name] = table
 
     def anonymous(self, body: Expr, first: tuple[IndexSymbol, ...] = (), hint: str | None = None) -> Table:
-        """A table of `body` over its free indices: those not in `first` in order of creation, named ones before others, then
-        `first`."""
+        """A table of `body` over its free indices: those not in `first` in order of creation, named ones before
+        others, then `first`."""
         rest = sorted(self.free(body).difference(first), key=lambda symbol: (not symbol.name, symbol.number))
         return self.add(Table(self.fresh_name("part"), (*rest, *first), body, "anonymous", hint))
 

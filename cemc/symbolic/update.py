@@ -24,7 +24,8 @@ class Statement:
 
 @dataclass(frozen=True)
 class SymbolicEnergy:
-    """What the later stages read. `gradients`: (with respect to, energy as written, table) of each gradient, in order."""
+    """What the later stages read. `gradients`: (with respect to, energy as written, table) of each gradient, in
+    order."""
 
     energy: typed.Energy
     tables: Tables
