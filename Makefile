@@ -10,6 +10,10 @@ SHELL := /bin/bash
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
+# Threads that wait give way, so that a busy core does not slow everything down tenfold (see examples/lm/__init__.py).
+OMP_WAIT_POLICY ?= PASSIVE
+export OMP_WAIT_POLICY
+
 PYTHON ?= python3
 VENV := .venv
 PY := $(VENV)/bin/python
@@ -35,6 +39,7 @@ lint: $(VENV)/installed
 # then the package itself is built with the pinned one, without a second download.
 $(VENV)/installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "cemc needs Python 3.11 or newer; say which with make PYTHON=...")'
+	@echo "Installing into $(VENV), once; the downloads take a few minutes."
 	$(PYTHON) -m venv $(VENV)
 	$(PY) -m pip install --quiet --constraint constraints.txt hatchling
 	$(PY) -m pip install --quiet --constraint constraints.txt --no-build-isolation --editable '.[examples,dev]'

@@ -20,8 +20,8 @@ LAYERS = {
     "llama": (("examples.lm.llama", "LlamaAttention"), ("examples.lm.llama", "LlamaMlp")),
 }
 
-# Each layer's update is linear in one of these. They start smaller by sqrt(number of layers), so that the updates
-# of all layers together start as large as the embedding.
+# Each layer's update is linear in one of these. They start smaller by sqrt(number of layers), so that all updates together
+# start as large as one would be alone.
 UPDATE_SCALES = ("eta", "V", "out.weight", "down.weight")
 
 # What weight decay pulls on: the matrices that project, by name, since a per-head diagonal has two axes as well.
@@ -57,8 +57,8 @@ class Decoder(nn.Module):
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Logits of the next token, [batch, token, vocabulary], for tokens [batch, token]."""
-        # The table serves as head too, where small entries are right; as input they are brought to unit size.
-        x = self.embedding(tokens) / 0.02  # [batch, token, d]
+        # The table is the head too, where small entries are right; the factor brings them nearer to unit size.
+        x = self.embedding(tokens) * self.embedding.embedding_dim**0.5  # [batch, token, d]
         for layer in self.layers:
             x = layer(x)  # [batch, token, d]
         return F.linear(self.norm(x), self.embedding.weight)  # [batch, token, vocabulary]
