@@ -1,0 +1,242 @@
+"""From nodes to statements: what gets a variable, what it is called, what stands before the loop, and in which dtype it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from cemc.emit.code import Code, call, method, name, statement
+from cemc.emit.context import Context
+from cemc.emit.describe import describe, shape
+from cemc.emit.expressions import Printer
+from cemc.emit.frames import place
+from cemc.emit.integrals import integral
+from cemc.emit.names import Scope
+from cemc.emit.precision import Dtype, computed_in
+from cemc.emit.scalar_nodes import scalars_in
+from cemc.program import nodes
+from cemc.program.graph import in_order, operands
+from cemc.program.nodes import Node, Operand
+
+# An expression with more operations than this, or longer than this, gets variables for its parts.
+_WEIGHT = 6
+_LENGTH = 92
+
+_ALWAYS = (nodes.Attention, nodes.Gather, nodes.Max, nodes.FirstMax, nodes.Rotate, nodes.Weights, nodes.Positions)
+
+
+@dataclass
+class Section:
+    """Statements as (text before the expression, expression, comment)."""
+
+    statements: list[tuple[str, Code, str]] = field(default_factory=list)
+
+    def add(self, target: str, code: Code, comment: str = "") -> None:
+        self.statements.append((f"{target} = ", code, comment))
+
+    def lines(self, indent: int) -> list[str]:
+        return [line for before, code, comment in self.statements for line in statement(before, code, comment, indent)]
+
+
+class Body:
+    """The statements that compute `roots`.
+
+    `arguments`: the variables that hold the tensors the method is given, by role and name; the first is not None of them tells
+    the device. `loop`: the statements run again and again on the states, so what depends on no state comes before them.
+    `fused`: matrix products run in `low`. `owner`: what stands before sizes and constants.
+    """
+
+    def __init__(
+        self, context: Context, scope: Scope, roots: Sequence[Node], arguments: Mapping[tuple[str, str], str], *,
+        loop: bool = False, fused: bool = False, owner: str = "self.",
+    ) -> None:  # fmt: skip
+        self.context, self.scope, self.fused, self.loop, self.owner = context, scope, fused, loop, owner
+        self.before, self.inside = Section(), Section()
+        self.acc, self.low = scope.local("acc"), scope.local("low") if fused else "acc"
+        self.numbers: dict[str, None] = {}
+        self._arguments = arguments
+        self._sizes: dict[str, str] = {}
+        self._parameters: dict[tuple[str, Dtype], str] = {}
+        self._shared: dict[tuple[object, ...], list[str]] = {}
+        self._codes: dict[int, Code] = {}
+        self._stored: dict[int, Dtype] = {}
+        self._pending: set[int] = set()
+        self._order = in_order(roots)
+        self._scalars = scalars_in(self._order)
+        self._study(roots)
+        self._printer = Printer(self)
+        for node in self._order:
+            self._visit(node)
+
+    # ------------------------------------------------------------------------------------------ what is used how
+
+    def _study(self, roots: Sequence[Node]) -> None:
+        """Counts the uses of each node, and notes the dtypes it is wanted in and whether it changes in the loop."""
+        self._uses: dict[int, int] = {}
+        self._wanted: dict[int, set[Dtype]] = {}
+        self._changes: dict[int, bool] = {}
+        self._hoisted: set[int] = set()
+        for root in roots:
+            self._count(root, "acc")
+        for node in self._order:
+            read = list(operands(node))
+            state = isinstance(node, nodes.Tensor) and node.role == "state"
+            self._changes[node.number] = self.loop and (state or any(self._changes[n.number] for n in read))
+            for n in read:
+                self._count(n, computed_in(node, self.fused))
+                if self._changes[node.number] and not self._changes[n.number]:
+                    self._hoisted.add(n.number)
+
+    def _count(self, node: Node, dtype: Dtype) -> None:
+        self._uses[node.number] = self._uses.get(node.number, 0) + 1
+        self._wanted.setdefault(node.number, set()).add(dtype)
+
+    def _visit(self, node: Node) -> None:
+        if isinstance(node, nodes.Tensor):
+            return
+        self._stored[node.number] = computed_in(node, self.fused)
+        code = self._printer.code(node)
+        while code.weight > _WEIGHT or len(code.text) > _LENGTH:
+            # Too much for one line: the largest part that has no variable yet gets one.
+            parts = [n for n in operands(node) if n.number in self._pending]
+            if not parts:
+                break
+            self.variable(max(parts, key=lambda n: (self._codes[n.number].weight, n.number)))
+            code = self._printer.code(node)
+        self._codes[node.number] = code
+        often = self._uses[node.number] > 1
+        if node.number in self._scalars:
+            if code.weight > 2 and (often or node.hint is not None):
+                self._pending.add(node.number)
+                self.variable(node)
+            return
+        self._pending.add(node.number)
+        if often or node.hint is not None or isinstance(node, _ALWAYS) or node.number in self._hoisted:
+            self.variable(node)
+
+    # ------------------------------------------------------------------------------------ what the printers ask for
+
+    def is_scalar(self, node: Node) -> bool:
+        """Whether a node is a number of Python."""
+        return node.number in self._scalars
+
+    def inlined(self, node: Node) -> bool:
+        """Whether a node is part of its user's expression, having no variable."""
+        return node.number in self._pending or (node.number in self._scalars and not self._codes[node.number].is_name)
+
+    def use(self, node: Node, want: Dtype = "acc") -> Code:
+        """A node as an operand, in the dtype its user computes in."""
+        if isinstance(node, nodes.Tensor):
+            return self._leaf(node, want)
+        code = self._codes[node.number]
+        return self._cast(code, self._stored[node.number], want) if self._is_real_tensor(node) else code
+
+    def placed(self, operand: Operand, rank: int, want: Dtype = "acc") -> Code:
+        """An operand aligned with the frame of its user."""
+        code = self.use(operand.node, want)
+        return code if self.is_scalar(operand.node) else place(code, operand.at, rank, operand.node.batched)
+
+    def tensor(self, operand: Operand, rank: int) -> Code:
+        """The same, but a tensor even where the operand is a number of Python."""
+        code = self.placed(operand, rank)
+        if not self.is_scalar(operand.node):
+            return code
+        return self.lifted(code, self.acc if operand.node.kind == "real" else None)
+
+    def lifted(self, code: Code, dtype: str | None = None) -> Code:
+        """A number of Python as a tensor."""
+        arguments = [f"dtype={dtype}"] if dtype is not None else []
+        return call(self.context.library("torch.tensor"), code, *arguments, f"device={self.device}")
+
+    def variable(self, node: Node) -> Code:
+        """The variable that holds a node, made now if there is none."""
+        if node.number not in self._pending:
+            return self.use(node)
+        self._pending.discard(node.number)
+        code = self._codes[node.number]
+        if self._is_real_tensor(node):
+            dtype: Dtype = "low" if self._wanted[node.number] == {"low"} else "acc"
+            code = self._cast(code, self._stored[node.number], dtype)
+            self._stored[node.number] = dtype
+        variable = self.scope.numbered(node.hint) if node.hint is not None else self._temporary(describe(node, self._called))
+        self._section(node).add(variable, code, shape(node))
+        self._codes[node.number] = name(variable)
+        return self._codes[node.number]
+
+    def shared(
+        self, key: tuple[object, ...], reads: Sequence[Node], wanted: Sequence[str], code: Code
+    ) -> list[str]:
+        """Variables for something several nodes need that is no node itself; `reads` are the nodes it depends on."""
+        if key not in self._shared:
+            self._shared[key] = [self._temporary(each) for each in wanted]
+            section = self.inside if any(self._changes[n.number] for n in reads) else self.before
+            section.add(", ".join(self._shared[key]), code)
+        return self._shared[key]
+
+    def integral(self, node: nodes.Map, operand: Code) -> Code:
+        """The antiderivative of a function at `operand`."""
+        return integral(self, node, operand)
+
+    def attribute(self, called: str) -> str:
+        """A header name or constant."""
+        self.numbers[called] = None
+        return f"{self.owner}{called}"
+
+    def size(self, axis: str) -> str:
+        """The length of an axis."""
+        if axis not in self.context.runtime:
+            return self.attribute(axis)
+        if axis not in self._sizes:
+            variable, position = self._length_from(axis)
+            self._sizes[axis] = self.scope.local("n" if axis == "token" else f"n_{axis}")
+            self.before.statements.insert(0, (f"{self._sizes[axis]} = ", name(f"{variable}.shape[{position}]"), ""))
+        return self._sizes[axis]
+
+    @property
+    def device(self) -> str:
+        return f"{next(iter(self._arguments.values()))}.device"
+
+    def lines(self, indent: int) -> tuple[list[str], list[str]]:
+        """The statements before the loop, and those in it."""
+        return self.before.lines(indent), self.inside.lines(indent + 4)
+
+    # ---------------------------------------------------------------------------------------------------- details
+
+    def _section(self, node: Node) -> Section:
+        return self.inside if self._changes[node.number] else self.before
+
+    def _is_real_tensor(self, node: Node) -> bool:
+        return node.kind == "real" and node.number not in self._scalars
+
+    def _cast(self, code: Code, have: Dtype, want: Dtype) -> Code:
+        if have == want or not self.fused:
+            return code
+        return method(code, "to", self.low if want == "low" else self.acc)
+
+    def _called(self, node: Node) -> str | None:
+        """What a node is called, if it has a name."""
+        if isinstance(node, nodes.Tensor):
+            return node.name
+        code = self._codes.get(node.number)
+        return code.text if code is not None and code.is_name else None
+
+    def _temporary(self, wanted: str) -> str:
+        """A variable that has no name in the source, and takes none that has."""
+        return self.scope.numbered(f"{wanted}_" if wanted in self.context.declared else wanted)
+
+    def _leaf(self, node: nodes.Tensor, want: Dtype) -> Code:
+        if node.role != "parameter":
+            return self._cast(name(self._arguments[node.role, node.name]), "acc", want)
+        dtype: Dtype = "low" if self._wanted[node.number] == {"low"} else "acc"
+        if (node.name, dtype) not in self._parameters:
+            variable = self.scope.local(node.name)
+            self.before.add(variable, call(f"self.{node.name}.to", self.low if dtype == "low" else self.acc), shape(node))
+            self._parameters[node.name, dtype] = variable
+        return self._cast(name(self._parameters[node.name, dtype]), dtype, want)
+
+    def _length_from(self, axis: str) -> tuple[str, int]:
+        for (_, tensor), variable in self._arguments.items():
+            axes = [a.name for a in self.context.energy.axes_of(tensor)]
+            if axis in axes:
+                return variable, axes.index(axis) - len(axes)
+        raise AssertionError(f"no argument has the axis {axis}")

@@ -1,0 +1,178 @@
+"""The public methods `forward` and `energy`: their signatures, the checks of their arguments, and what they hand on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from cemc.emit.code import bracket
+from cemc.emit.context import Context
+from cemc.emit.methods import Method
+from cemc.emit.names import Scope
+from cemc.semantics import typed
+
+
+@dataclass(frozen=True)
+class Forward:
+    """`checks` without indentation; `generic` and `fused`: calls of the methods that do the work."""
+
+    signature: str
+    summary: str
+    checks: list[str]
+    first: str
+    low: str
+    generic: str
+    fused: str
+
+
+@dataclass(frozen=True)
+class EnergyCall:
+    """`named`: (energy, call) where there are several, else `only`."""
+
+    signature: str
+    summary: str
+    checks: list[str]
+    first: str
+    named: list[tuple[str, str]]
+    names: str
+    only: str
+
+
+def forward(context: Context, generic: Method, fused: Method | None) -> Forward:
+    """The update, as often as `steps` says."""
+    energy = context.energy
+    states = _positional(energy)
+    scope = context.names.scope([*states, "steps"])
+    givens = _givens_argument(energy, scope)
+    tensor, int_ = context.library("Tensor"), context.names.builtin("int")
+    parameters = ["self", *(f"{n}: {tensor}" for n in states), f"steps: {int_} | None = None"]
+    parameters += [f"**{givens}: {tensor}"] if givens else []
+    several = f"{context.names.builtin('tuple')}[{', '.join([tensor] * len(states))}]"
+    signature = "\n".join(bracket("def forward(", parameters, f") -> {tensor if len(states) == 1 else several}:", 4))
+    values: dict[str, str] = {n: n for n in states}
+    checks = _take_givens(context, scope, givens, values)
+    checks += _checked(context, scope, [(n, n, energy.states[n].axes) for n in states], values)
+    repeat = energy.update.repeat
+    default = f"self.{repeat}" if isinstance(repeat, str) else str(repeat)
+    checks.append(f"steps = {context.helper('_repeats')}({default} if steps is None else steps)")
+    low = scope.local("low") if fused is not None else ""
+    values |= {"steps": "steps", "low": low}
+    times = "one update" if repeat == 1 else f"{repeat} updates"
+    summary = f"{_listed(energy, states)} after {times}, or after `steps`{_given_text(energy)}."
+    return Forward(
+        signature, summary, checks, states[0], low, _call(generic, values), "" if fused is None else _call(fused, values)
+    )  # fmt: skip
+
+
+def energy_call(context: Context, methods: Mapping[str, Method]) -> EnergyCall:
+    """The energy at given states, with what it holds at a context."""
+    energy = context.energy
+    states = _positional(energy)
+    several = len(methods) > 1
+    fixed = [*states, "context", *(["name"] if several else [])]
+    scope = context.names.scope(fixed)
+    givens = _givens_argument(energy, scope)
+    tensor, string = context.library("Tensor"), context.names.builtin("str")
+    one = len(states) == 1
+    tuple_ = context.names.builtin("tuple")
+    held = tensor if one else f"{tuple_}[{', '.join([tensor] * len(states))}]"
+    parameters = ["self", *(f"{n}: {tensor}" for n in states), f"context: {held} | None = None"]
+    parameters += ["*", f"name: {string} | None = None"] if several else []
+    parameters += [f"**{givens}: {tensor}"] if givens else []
+    signature = "\n".join(bracket("def energy(", parameters, f") -> {tensor}:", 4))
+    values: dict[str, str] = {n: n for n in states}
+    checks = _take_givens(context, scope, givens, values)
+    if one:
+        contexts = {states[0]: "context"}
+        checks.append(f"context = {states[0]} if context is None else context")
+        labels = {states[0]: "context"}
+    else:
+        contexts = {n: scope.local(f"{n}_context") for n in states}
+        labels = {n: f"context[{k}]" for k, n in enumerate(states)}
+        given = f"{context.helper('_contexts')}(({', '.join(states)}), context)"
+        checks.append(f"{', '.join(contexts.values())} = {given}")
+    tensors = [(n, n, energy.states[n].axes) for n in states]
+    tensors += [(labels[n], contexts[n], energy.states[n].axes) for n in states]
+    checks += _checked(context, scope, tensors, values)
+    values |= {f"context {n}": v for n, v in contexts.items()}
+    named = [(n, _call(m, values)) for n, m in methods.items()] if several else []
+    names = " or ".join(f"'{n}'" for n in methods)
+    what = "Energy" if several else f"The energy {_shown(next(iter(methods)), energy)}"
+    summary = f"{what} at {_listed(energy, states)}; what it holds is evaluated at `context`, by default at the same place."
+    return EnergyCall(signature, summary, checks, states[0], named, names, _call(next(iter(methods.values())), values))
+
+
+# ------------------------------------------------------------------------------------------------------------ parts
+
+
+def _positional(energy: typed.Energy) -> list[str]:
+    return [n for n, state in energy.states.items() if state.start is None]
+
+
+def _givens_argument(energy: typed.Energy, scope: Scope) -> str:
+    return scope.local("givens") if energy.givens else ""
+
+
+def _take_givens(context: Context, scope: Scope, argument: str, values: dict[str, str]) -> list[str]:
+    """Takes the givens out of the keyword arguments, and notes their variables in `values`."""
+    if not argument:
+        return []
+    local = {n: scope.local(n) for n in context.energy.givens}
+    values |= local
+    targets = ", ".join(local.values()) if len(local) > 1 else f"({next(iter(local.values()))},)"
+    quoted = [f'"{n}"' for n in local]
+    lines = bracket(f"{targets} = {context.helper('_select')}(", [argument, *quoted], ")", 8)
+    return [line.removeprefix(" " * 8) for line in lines]
+
+
+def _checked(
+    context: Context, scope: Scope, states: Sequence[tuple[str, str, tuple[typed.Axis, ...]]], values: Mapping[str, str]
+) -> list[str]:
+    """Checks each tensor; where there are several, broadcasts the batch axes of the states to those of all."""
+    energy = context.energy
+    tensors = [(label, variable, axes, False) for label, variable, axes in states]
+    tensors += [(n, values[n], given.axes, given.integer) for n, given in energy.givens.items()]
+    known = dict.fromkeys(axis.name for _, _, axes, _ in tensors for axis in axes if not axis.runtime)
+    start = f"{{{', '.join(f'{chr(34)}{axis}{chr(34)}: self.{axis}' for axis in known)}}}"
+    check = context.helper("_batch_axes")
+
+    def checked(label: str, variable: str, axes: tuple[typed.Axis, ...], integer: bool, lengths: str) -> str:
+        names = [f'"{axis.name}"' for axis in axes]
+        listed = f"({names[0]},)" if len(names) == 1 else f"({', '.join(names)})"
+        kind = ", integer=True" if integer else ""
+        return f'{check}("{label}", {variable}, {listed}, {lengths}{kind})'
+
+    if len(tensors) == 1:
+        return [checked(*tensors[0], start)]
+    lengths, batch = scope.local("lengths"), scope.local("batch")
+    lines = [f"{lengths} = {start}", f"{batch} = {context.helper('_broadcast')}(", "    {"]
+    lines += [f'        "{label}": {checked(label, v, axes, integer, lengths)},' for label, v, axes, integer in tensors]
+    lines += ["    }", ")"]
+    for _, variable, axes in states:
+        own = f", *{variable}.shape[{-len(axes)}:]" if axes else ""
+        lines.append(f"{variable} = {variable}.expand(*{batch}{own})")
+    return lines
+
+
+def _call(method: Method, values: Mapping[str, str]) -> str:
+    return f"self.{method.name}({', '.join(values[argument] for argument in method.arguments)})"
+
+
+def _shown(name: str, energy: typed.Energy) -> str:
+    axes = energy.axes_of(name)
+    return f"{name} {_axes(axes)}"
+
+
+def _axes(axes: Sequence[typed.Axis]) -> str:
+    return f"[{', '.join(['...', *(axis.name for axis in axes)])}]"
+
+
+def _listed(energy: typed.Energy, names: Sequence[str]) -> str:
+    return ", ".join(_shown(n, energy) for n in names)
+
+
+def _given_text(energy: typed.Energy) -> str:
+    if not energy.givens:
+        return ""
+    shown = [f"{_shown(n, energy)}{' (integer)' if g.integer else ''}" for n, g in energy.givens.items()]
+    return f", given {', '.join(shown)}"

@@ -1,0 +1,46 @@
+"""What the printers of one module share: its names, the axes whose length a call decides, the functions called for."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from typing import TYPE_CHECKING
+
+from cemc.emit.names import Names
+from cemc.semantics import typed
+
+if TYPE_CHECKING:
+    from cemc.emit.integrals import IntegrandText
+
+
+@dataclass
+class Context:
+    """`helpers`: the private functions the text written so far calls. `integrands`: the functions written for quadrature.
+    `tensor_base`: whether the base of some rotation is a tensor."""
+
+    energy: typed.Energy
+    names: Names
+    helpers: dict[str, None] = field(default_factory=dict)
+    integrands: dict[tuple[int, int], IntegrandText] = field(default_factory=dict)
+    tensor_base: bool = False
+
+    def __post_init__(self) -> None:
+        tensors = [*self.energy.states.values(), *self.energy.givens.values()]
+        self.runtime = frozenset(axis.name for tensor in tensors for axis in tensor.axes if axis.runtime)
+        self.declared = self.names.public | set(self.energy.definitions)
+
+    def library(self, dotted: str) -> str:
+        """`torch.exp` under whatever name this file imports torch."""
+        module, dot, rest = dotted.partition(".")
+        return self.names.library(module) + dot + rest
+
+    def helper(self, name: str) -> str:
+        """A helper, which the file will have."""
+        self.helpers[name] = None
+        return self.names.helper(name)
+
+    def spelled(self, pattern: str) -> str:
+        """A spelling from the operation table, in the names of this file."""
+        pattern = re.sub(r"(?<![\w.])(torch|F|math)(?=\.)", lambda m: self.names.library(m.group()), pattern)
+        return re.sub(r"(?<![\w.])_\w+(?=\()", lambda m: self.helper(m.group()), pattern)

@@ -1,0 +1,66 @@
+"""Names and shape comments for values the source gives no name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from cemc.program import nodes
+from cemc.program.nodes import Node
+
+_LONGEST = 16
+
+_NAMES: dict[type[Node], str] = {
+    nodes.LogSumExp: "normaliser",
+    nodes.Weights: "weights",
+    nodes.Max: "maximum",
+    nodes.FirstMax: "first",
+    nodes.Attention: "attended",
+}
+
+_OPERATIONS = {"add": "term", "mul": "term", "pow": "power", "select": "chosen", "clamp_min": "clamped"}
+
+
+def shape(node: Node) -> str:
+    """`[..., heads, token, r]`: the batch axes, then the named ones; nothing for a plain number."""
+    axes = (["..."] if node.batched else []) + list(node.dims)
+    return f"[{', '.join(axes)}]" if axes else ""
+
+
+def describe(node: Node, name_of: Callable[[Node], str | None]) -> str:
+    """A name for the variable that holds `node`; `name_of` says what its operands are called, where they have names."""
+    if type(node) in _NAMES:
+        return _NAMES[type(node)]
+    if isinstance(node, nodes.Positions):
+        return "positions" if node.axis == "token" else f"{node.axis}_positions"
+    if isinstance(node, nodes.Rotate):
+        return _joined("unrotated" if node.inverse else "rotated", name_of(node.operand.node))
+    if isinstance(node, nodes.Gather):
+        return _joined(name_of(node.table), "read") if name_of(node.table) else "read"
+    if isinstance(node, nodes.Align):
+        return _joined("full", name_of(node.operand.node))
+    if isinstance(node, nodes.Einsum):
+        names = [name_of(operand.node) for operand in node.operands]
+        if len(names) == 1:
+            return _joined("sum", names[0])
+        known = [n for n in names if n is not None]
+        together = "".join(known)
+        return together if len(known) == len(names) and len(together) <= 6 else "product"
+    if isinstance(node, nodes.Map):
+        if node.kind == "truth":
+            return "mask"
+        if node.kind == "integer":
+            return "number"
+        operand = name_of(node.operands[0].node)
+        if node.operation == "real":
+            return "indicator" if node.operands[0].node.kind == "truth" else _joined(operand, "number")
+        if node.operation in _OPERATIONS:
+            return _OPERATIONS[node.operation]
+        if node.operation == "integral" and node.function is not None:
+            return _joined("integral", node.function.name)
+        return _joined(node.operation, operand)
+    raise AssertionError(type(node))
+
+
+def _joined(first: str | None, second: str | None) -> str:
+    together = "_".join(part for part in (first, second) if part is not None)
+    return together if len(together) <= _LONGEST else str(first or second)

@@ -1,0 +1,48 @@
+"""The opening of a generated file: where it comes from, the equations, and what was recognised."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+
+from cemc.emit.code import WIDTH
+from cemc.files import GENERATED_MARK
+from cemc.program.nodes import Recognition
+from cemc.semantics import typed
+from cemc.symbolic.equations import Equations
+
+
+def docstring(
+    energy: typed.Energy, equations: Equations, recognised: Sequence[Recognition], reasons: Sequence[str], version: str
+) -> str:
+    """A module docstring, safe whatever the source has in its comments."""
+    lines = [f"{GENERATED_MARK.removeprefix(chr(34) * 3)}{version}, do not edit: change the energy and compile it again."]
+    lines += ["", *(f"    {line}".rstrip() for line in energy.text.expandtabs(4).splitlines())]
+    lines += ["", "The energy:", "", *_wrapped(equations.energy)]
+    lines += ["", "Derived from it:", "", *_wrapped(equations.update)]
+    if recognised:
+        lines += ["", "Recognised:", "", *_wrapped([f"{line.structure}: {line.sentence}" for line in recognised])]
+        lines += ["", 'backend "torch" uses torch\'s fused operations for it; "generic" is differentiable any number of times.']
+    else:
+        lines += ["", "Nothing was recognised, so all backends run the same plain operations of torch:", ""]
+        lines += _wrapped(reasons)
+    lines = [_safe(line) for line in lines]
+    long = any(len(line) > WIDTH for line in lines)
+    text = "\n".join(lines)
+    return f'"""{text}\n"""' + ("  # noqa: E501" if long else "")
+
+
+def _wrapped(lines: Sequence[str]) -> list[str]:
+    """Lines of text indented, long ones broken at blanks."""
+    result: list[str] = []
+    for line in lines:
+        result += textwrap.wrap(
+            line, WIDTH, initial_indent="    ", subsequent_indent="        ", break_long_words=False, break_on_hyphens=False
+        )
+    return result
+
+
+def _safe(line: str) -> str:
+    """Text that can stand between triple quotes: nothing ends the string, and nothing invisible is left."""
+    line = line.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)

@@ -1,0 +1,85 @@
+"""Each class of node as an expression of torch: numbers, leaves and products here, the others in the modules it imports."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cemc.emit.arithmetic import Product
+from cemc.emit.code import POSTFIX, Code, call, method, name, number
+from cemc.emit.contraction import Factor, Spelling, contraction
+from cemc.emit.elementwise import ElementwisePrinter
+from cemc.emit.precision import computed_in
+from cemc.emit.reductions import ReductionPrinter
+from cemc.emit.structured import StructuredPrinter
+from cemc.program import nodes
+from cemc.program.nodes import Node
+
+if TYPE_CHECKING:
+    from cemc.emit.body import Body
+
+
+class Printer:
+    """Expressions for nodes whose operands `body` already has expressions or variables for."""
+
+    def __init__(self, body: Body) -> None:
+        self._body, self._library = body, body.context.library
+        self._elementwise = ElementwisePrinter(body)
+        self._reductions = ReductionPrinter(body)
+        self._structured = StructuredPrinter(body)
+
+    def code(self, node: Node) -> Code:
+        match node:
+            case nodes.Number():
+                return number(node.value)
+            case nodes.Size():
+                return name(self._body.size(node.axis))
+            case nodes.Constant():
+                return name(self._body.attribute(node.name))
+            case nodes.Positions():
+                size = self._body.size(node.axis)
+                return call(self._library("torch.arange"), size, f"device={self._body.device}")
+            case nodes.Map():
+                return self._elementwise.code(node)
+            case nodes.Einsum():
+                return self._einsum(node)
+            case nodes.Align():
+                return self._align(node)
+            case nodes.LogSumExp() | nodes.Weights() | nodes.Max() | nodes.FirstMax():
+                return self._reductions.code(node)
+            case nodes.Rotate() | nodes.Gather() | nodes.Attention():
+                return self._structured.code(node)
+        raise AssertionError(type(node))
+
+    def _einsum(self, node: nodes.Einsum) -> Code:
+        want = computed_in(node, self._body.fused)
+        factors: list[Factor] = []
+        scale = Product()
+        for operand in node.operands:
+            if isinstance(operand.node, nodes.Number):
+                scale.coefficient *= operand.node.value
+            elif self._body.is_scalar(operand.node):
+                scale.scalars.append(self._body.use(operand.node))
+            else:
+                code = self._body.use(operand.node, want)
+                factors.append(Factor(code, operand.node.dims, operand.at, operand.node.batched))
+        spelling = Spelling(self._library("torch.einsum"), self._library("F.linear"))
+        result = contraction(factors, node.output, self._body.context.runtime, spelling)
+        if not scale.scalars and scale.coefficient == 1:
+            return result
+        scale.factors.append(result)
+        return scale.code()
+
+    def _align(self, node: nodes.Align) -> Code:
+        """Permuted by indexing and moving axes; axes that the operand lacks are expanded to their lengths."""
+        code = self._body.tensor(node.operand, len(node.dims))
+        if len(node.operand.at) == len(node.dims):
+            return code
+        lengths = [self._body.size(axis) for axis in node.dims]
+        if not node.batched:
+            return method(code, "expand", *lengths)
+        if code.is_name and len(node.operand.at) == 0:
+            return method(code, "expand", f"*{code.text}.shape", *lengths)
+        batch = Code(f"{self._body.use(node.operand.node).at(POSTFIX)}.shape[:{-len(node.operand.at)}]")
+        if not node.operand.at:
+            batch = Code(f"{self._body.use(node.operand.node).at(POSTFIX)}.shape")
+        return method(code, "expand", f"*{batch.text}", *lengths)

@@ -1,0 +1,68 @@
+"""Antiderivatives: a closed form from the operation table, else quadrature whose derivative is the integrand itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from cemc.emit.code import Code, bracket, call, number, statement, template
+from cemc.operations import ELEMENTWISE
+from cemc.program import nodes
+
+if TYPE_CHECKING:
+    from cemc.emit.body import Body
+
+
+@dataclass(frozen=True)
+class IntegrandText:
+    """A function of the generated file that computes an integrand, and the numbers it takes after its argument."""
+
+    name: str
+    lines: tuple[str, ...]
+    numbers: tuple[str, ...]
+
+
+def integral(body: Body, node: nodes.Map, operand: Code) -> Code:
+    """The antiderivative, zero at 0, of `node.function` at `operand`."""
+    integrand = node.function
+    assert integrand is not None
+    record = ELEMENTWISE.get(integrand.name)
+    if record is not None and record.antiderivative is not None:
+        if record.antiderivative.count("{0}") > 1:
+            body.variable(node.operands[0].node)
+            operand = body.tensor(node.operands[0], len(node.dims))
+        return template(body.context.spelled(record.antiderivative), operand)
+    text = _integrand(body, integrand)
+    kinks = [number(kink).text for kink in integrand.kinks if kink != 0]
+    listed = f"({kinks[0]},)" if len(kinks) == 1 else f"({', '.join(kinks)})"
+    numbers = [body.attribute(each) for each in text.numbers]
+    return call(f"{body.context.helper('_Integral')}.apply", operand, text.name, listed, *numbers)
+
+
+def _integrand(body: Body, integrand: nodes.Integrand) -> IntegrandText:
+    """The function that computes an integrand, written once for each."""
+    from cemc.emit.body import Body as Inner
+
+    context = body.context
+    key = (integrand.argument.number, integrand.result.number)
+    if key in context.integrands:
+        return context.integrands[key]
+    called = context.names.helper(f"_integrand_{integrand.name}")
+    while any(text.name == called for text in context.integrands.values()):
+        called = context.names.helper(f"{called}_")
+    scope = context.names.scope([*context.energy.header, *context.energy.constants])
+    argument = scope.local("u")
+    assert isinstance(integrand.argument, nodes.Tensor)
+    arguments = {("given", integrand.argument.name): argument}
+    inner = Inner(context, scope, [integrand.result], arguments, owner="")
+    result = inner.tensor(nodes.Operand(integrand.result, ()), 0)
+    if inner.is_scalar(integrand.result):
+        result = call(context.library("torch.full_like"), argument, inner.use(integrand.result))
+    lines = [*inner.before.lines(4), *statement("return ", result, "", 4)]
+    if any(f"{inner.acc}" in line.replace("(", " ").replace(")", " ").replace(",", " ").split() for line in lines):
+        lines.insert(0, f"    {inner.acc} = {argument}.dtype")
+    tensor = context.library("Tensor")
+    parameters = [f"{argument}: {tensor}", *(f"{each}: float" for each in inner.numbers)]
+    lines = [*bracket(f"def {called}(", parameters, f") -> {tensor}:", 0), *lines]
+    context.integrands[key] = IntegrandText(called, tuple(lines), tuple(inner.numbers))
+    return context.integrands[key]

@@ -1,0 +1,126 @@
+"""Programs -> the text of one Python file. The template owns the class; statements and signatures are injected."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Mapping
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from cemc.emit.calls import energy_call, forward
+from cemc.emit.code import WIDTH
+from cemc.emit.constructor import constructor, reset, written
+from cemc.emit.context import Context
+from cemc.emit.docstring import docstring
+from cemc.emit.helpers import functions
+from cemc.emit.methods import Method, energy_method, update_method
+from cemc.emit.names import LIBRARIES, Names
+from cemc.operations import ELEMENTWISE
+from cemc.program.nodes import Node, Program
+from cemc.resources import resource_folder
+from cemc.semantics import typed
+from cemc.symbolic.equations import Equations
+
+_SIGIL = re.compile(r"§(\w+)")
+
+
+def emit_module(
+    energy: typed.Energy, generic: Program, fused: Program | None, equations: Equations, reasons: tuple[str, ...], version: str
+) -> str:  # fmt: skip
+    """The file for one energy. `fused` is `generic` with recognised structure in it, None where there is none; `reasons` say
+    why something was not recognised."""
+    context = Context(energy, Names(energy))
+    templates = environment()
+    text = _named(_class(context, templates, generic, fused), context)
+    text += _named(functions(context, templates), context)
+    head = docstring(energy, equations, fused.recognised if fused is not None else (), reasons, version)
+    return f"{head}\n\nfrom __future__ import annotations\n\n{context.names.imports()}\n{text.rstrip()}\n"
+
+
+def environment() -> Environment:
+    """Jinja as the templates expect it."""
+    return Environment(
+        loader=FileSystemLoader(resource_folder("templates")),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,
+    )
+
+
+def _class(context: Context, templates: Environment, generic: Program, fused: Program | None) -> str:
+    energy, names = context.energy, context.names
+    plain = update_method(
+        context, generic.step, names.method("_update" if fused is None else "_update_generic"), fused=False
+    )
+    fast = update_method(context, fused.step, names.method("_update_torch"), fused=True) if fused is not None else None
+    energies = _energies(context, generic.energies)
+    methods = [*([fast] if fast is not None else []), plain, *energies.values()]
+    return templates.get_template("class.py.jinja").render(
+        class_name=names.class_name,
+        summary=f"The energy `{energy.name}`: its update as a layer, and its value.",
+        about=_about(context),
+        causal=generic.causal,
+        constructor=constructor(context, generic),
+        reset=reset(context),
+        forward=forward(context, plain, fast),
+        fused=fused is not None,
+        energy=energy_call(context, energies),
+        representation=_representation(energy),
+        positives=_positives(context),
+        methods=[method.text for method in methods],
+    )
+
+
+def _energies(context: Context, energies: Mapping[str, Node]) -> dict[str, Method]:
+    several = len(energies) > 1
+    return {
+        n: energy_method(context, root, context.names.method(f"_energy_{n}" if several else "_energy"), n)
+        for n, root in energies.items()
+    }
+
+
+def _about(context: Context) -> list[str]:
+    """What the constructor takes and which parameters there are."""
+    energy = context.energy
+    lines: list[str] = []
+    sizes = [n if h.default is None else f"{n} = {written(context, h.default)}" for n, h in energy.header.items()]
+    constants = [f"{n} = {written(context, c.value)}" for n, c in energy.constants.items()]
+    parameters = [f"{n} [{', '.join(a.name for a in p.axes)}]" for n, p in energy.parameters.items()]
+    for title, items in (("Sizes", sizes), ("Constants", constants), ("Parameters", parameters)):
+        if items:
+            lines += textwrap.wrap(f"{title}: {', '.join(items)}.", WIDTH - 4, break_long_words=False, break_on_hyphens=False)
+    return lines
+
+
+def _positives(context: Context) -> list[dict[str, str]]:
+    """Positive parameters as properties; one called `property` comes last, after the others have used the decorator."""
+    softplus = context.spelled(ELEMENTWISE["softplus"].torch)
+    return [
+        {
+            "name": n,
+            "summary": f"[{', '.join(axis.name for axis in p.axes)}], positive.",
+            "value": softplus.replace("{0}", f"self.{n}_raw"),
+        }
+        for n, p in context.energy.parameters.items()
+        if p.positive
+    ]
+
+
+def _representation(energy: typed.Energy) -> str:
+    shown = [f"{n}={{self.{n}}}" for n in (*energy.header, *energy.constants)]
+    return ", ".join([*shown, "backend={self.backend!r}"])
+
+
+def _named(text: str, context: Context) -> str:
+    """Replaces each §name by what it is called in this file."""
+
+    def called(match: re.Match[str]) -> str:
+        name = match.group(1)
+        if name in LIBRARIES:
+            return context.library(name)
+        return context.helper(name) if name.startswith("_") else context.names.builtin(name)
+
+    return _SIGIL.sub(called, text)

@@ -1,0 +1,28 @@
+"""Which dtype each value of a fused program is in.
+
+Matrix products run in the dtype of the input, or of autocast (`low`); everything else, norms, scores after their products,
+gates, the state itself, in at least float32 (`acc`). The generic program knows only `acc`.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from cemc.program import nodes
+from cemc.program.nodes import Node
+
+Dtype = Literal["low", "acc"]
+
+
+def is_product(node: Node) -> bool:
+    """Whether a node is a matrix product, and not merely a sum of an element-wise one."""
+    if isinstance(node, nodes.Attention):
+        return True
+    if not isinstance(node, nodes.Einsum):
+        return False
+    return len({frozenset(operand.at) for operand in node.operands if operand.node.dims}) > 1
+
+
+def computed_in(node: Node, fused: bool) -> Dtype:
+    """The dtype a node's operation is done in, so the one its real operands must have and its result has."""
+    return "low" if fused and is_product(node) else "acc"

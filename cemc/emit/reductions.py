@@ -1,0 +1,137 @@
+"""Log-sum-exp, softmax weights and maxima. Masked scores never reach exp, in any order of differentiation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cemc.emit.code import BIT_AND, COMPARISON, SUM, Code, call, chain, method
+from cemc.program import nodes
+from cemc.program.graph import operands
+from cemc.program.nodes import Branch, Node, Operand
+
+if TYPE_CHECKING:
+    from cemc.emit.body import Body
+
+_Reduction = nodes.LogSumExp | nodes.Weights | nodes.Max | nodes.FirstMax
+
+
+class ReductionPrinter:
+    """Prints LogSumExp, Weights, Max and FirstMax nodes."""
+
+    def __init__(self, body: Body) -> None:
+        self._body = body
+        self._library, self._helper = body.context.library, body.context.helper
+
+    def code(self, node: _Reduction) -> Code:
+        match node:
+            case nodes.LogSumExp():
+                return self._logsumexp(node)
+            case nodes.Weights():
+                return self._weights(node)
+            case nodes.Max():
+                return self._first(node, "_maximum", len(node.dims), node.reduced, node.scores, node.mask)
+            case nodes.FirstMax():
+                stay = len(node.dims) - node.reduced
+                return self._first(node, "_first_maximum", stay, node.dims[stay:], node.scores, node.mask)
+
+    # ------------------------------------------------------------------------------------------------ log-sum-exp
+
+    def _logsumexp(self, node: nodes.LogSumExp) -> Code:
+        if len(node.branches) == 1:
+            return self._branch(node.branches[0], node.dims, node.empty)
+        parts = [self._branch(branch, node.dims, "minus infinity") for branch in node.branches]
+        never_empty = any(branch.mask is None and not branch.reduced for branch in node.branches)
+        joined = call(self._helper("_logaddexp"), *parts)
+        if node.empty == "zero" and not never_empty:
+            return method(joined, "nan_to_num", "neginf=0.0")
+        return joined
+
+    def _branch(self, branch: Branch, dims: tuple[str, ...], empty: str) -> Code:
+        rank = len(dims) + len(branch.reduced)
+        scores = self._covering(branch.scores, dims, branch.reduced)
+        if not branch.reduced:
+            if branch.mask is None:
+                return scores
+            mask = self._body.tensor(branch.mask, rank)
+            fallback = "0.0" if empty == "zero" else f"-{self._library('math.inf')}"
+            return call(self._library("torch.where"), mask, scores, fallback)
+        dim = _dims(len(branch.reduced))
+        plain = branch.mask is None and not _maybe_infinite(branch.scores.node)
+        if plain and all(axis in dims or axis not in self._body.context.runtime for axis in branch.reduced):
+            return call(self._library("torch.logsumexp"), scores, dim)
+        if branch.mask is None:
+            self._body.variable(branch.scores.node)
+            scores = self._covering(branch.scores, dims, branch.reduced)
+            mask = self._everywhere(scores)
+        else:
+            mask = self._body.tensor(branch.mask, rank)
+        nothing = f"empty=-{self._library('math.inf')}" if empty == "minus infinity" else "empty=0.0"
+        return call(self._helper("_logsumexp"), scores, mask, dim, nothing)
+
+    def _everywhere(self, scores: Code) -> Code:
+        return call(self._library("torch.ones_like"), scores, f"dtype={self._library('torch.bool')}")
+
+    def _covering(self, operand: Operand, dims: tuple[str, ...], reduced: tuple[str, ...]) -> Code:
+        """An operand in the frame dims + reduced that has all of the reduced axes."""
+        frame = (*dims, *reduced)
+        code = self._body.tensor(operand, len(frame))
+        lacking = [position for position in range(len(dims), len(frame)) if position not in operand.at]
+        if not lacking:
+            return code
+        lengths = [self._body.size(axis) for axis in reduced]
+        return call(self._helper("_expand_last"), code, *lengths)
+
+    def _weights(self, node: nodes.Weights) -> Code:
+        rank = len(node.dims)
+        if _maybe_infinite(node.scores.node):
+            self._body.variable(node.scores.node)
+        scores = self._body.tensor(node.scores, rank)
+        normaliser = self._body.placed(node.normaliser, rank)
+        difference = chain(SUM, scores, ("-", normaliser))
+        finite = None
+        if _maybe_infinite(node.scores.node):
+            finite = Code(f"{scores.at(SUM)} > -{self._library('math.inf')}", COMPARISON, weight=1)
+        mask = None if node.mask is None else self._body.tensor(node.mask, rank)
+        if mask is not None and finite is not None:
+            mask = chain(BIT_AND, mask, ("&", finite))
+        mask = mask or finite
+        if mask is None:
+            return call(self._library("torch.exp"), difference)
+        chosen = call(self._library("torch.where"), mask, difference, f"-{self._library('math.inf')}")
+        return call(self._library("torch.exp"), chosen)
+
+    # ----------------------------------------------------------------------------------------------------- maxima
+
+    def _first(
+        self, node: Node, helper: str, stay: int, reduced: tuple[str, ...], scores: Operand, mask: Operand | None
+    ) -> Code:
+        frame = (*node.dims[:stay], *reduced)
+        if mask is None:
+            self._body.variable(scores.node)
+        code = self._covering(scores, frame[:stay], reduced)
+        where = self._everywhere(code) if mask is None else self._body.tensor(mask, len(frame))
+        return call(self._helper(helper), code, where, str(len(reduced)))
+
+
+def _dims(count: int) -> str:
+    """The last `count` dimensions as an argument."""
+    return "-1" if count == 1 else f"({', '.join(str(-n) for n in range(count, 0, -1))})"
+
+
+def _maybe_infinite(node: Node) -> bool:
+    """Whether scores may be minus infinity: from a logarithm, an empty log-sum-exp, or a given."""
+    seen: set[int] = set()
+    stack = [node]
+    while stack:
+        current = stack.pop()
+        if current.number in seen:
+            continue
+        seen.add(current.number)
+        if isinstance(current, nodes.LogSumExp) and current.empty == "minus infinity":
+            return True
+        if isinstance(current, nodes.Tensor) and current.role == "given" and current.kind == "real":
+            return True
+        if isinstance(current, nodes.Map) and current.operation == "log":
+            return True
+        stack.extend(operands(current))
+    return False
