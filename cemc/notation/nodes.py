@@ -10,6 +10,8 @@ Truths (`Compare`, `AllOf`, `AnyOf`) are expressions with value 0 or 1, so that 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 from sympy import Integer
@@ -19,6 +21,15 @@ from sympy.core.symbol import Str
 
 ONE = Integer(1)
 ZERO = Integer(0)
+
+
+@lru_cache(maxsize=1 << 17)
+def unique(expr: Expr) -> Expr:
+    """The first expression seen that equals `expr`.
+
+    SymPy compares shared terms as trees, which takes exponential time unless equal terms are one object. So whatever
+    is kept goes through here, from the leaves up. """
+    return expr
 
 
 class _Atom(AtomicExpr):
@@ -83,7 +94,7 @@ class _Node(Expr):
     __slots__ = ()
 
     def __new__(cls, *args: Any) -> Any:
-        return Expr.__new__(cls, *args)
+        return unique(Expr.__new__(cls, *args))
 
     def _sympystr(self, printer: Any) -> str:
         # Names such as Sum are names of SymPy classes too, whose printers expect other arguments.
@@ -201,16 +212,20 @@ class AnyOf(_Node):
 TRUTHS = (Compare, AllOf, AnyOf)
 
 
+# One object for each name: equality of expressions is then mostly identity.
+word: Callable[[str], Str] = lru_cache(maxsize=None)(Str)
+
+
 def entry(name: str, subscripts: tuple[Expr, ...]) -> Entry:
-    return Entry(Str(name), *subscripts)
+    return Entry(word(name), *subscripts)
 
 
 def apply(function: str, *arguments: Expr) -> Apply:
-    return Apply(Str(function), *arguments)
+    return Apply(word(function), *arguments)
 
 
 def compare(operator: str, left: Expr, right: Expr) -> Compare:
-    return Compare(Str(operator), left, right)
+    return Compare(word(operator), left, right)
 
 
 def all_of(*truths: Expr) -> Expr:

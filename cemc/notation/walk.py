@@ -9,7 +9,7 @@ from types import MappingProxyType
 from sympy import Add, Mul
 from sympy.core.basic import Basic
 
-from cemc.notation.nodes import Expr, IndexSymbol, bound_indices
+from cemc.notation.nodes import Expr, IndexSymbol, bound_indices, unique
 
 _NOTHING: frozenset[IndexSymbol] = frozenset()
 
@@ -25,15 +25,26 @@ class FreeIndices:
         found = known.get(expr)
         if found is not None:
             return found
+        # Most new nodes are made of nodes seen before.
+        if all(child in known for child in expr.args):
+            return self._of(expr)
         for node in postorder(expr, known):
-            if isinstance(node, IndexSymbol):
-                known[node] = frozenset((node,))
-            elif node.args:
-                free = _NOTHING.union(*(known[child] for child in node.args))
-                known[node] = free.difference(bound_indices(node)) if bound_indices(node) else free
-            else:
-                known[node] = _NOTHING
+            self._of(node)
         return known[expr]
+
+    def _of(self, node: Basic) -> frozenset[IndexSymbol]:
+        """Of a node whose arguments are known."""
+        if isinstance(node, IndexSymbol):
+            free = frozenset((node,))
+        elif node.args:
+            parts = {self._known[child] for child in node.args}
+            free = _NOTHING.union(*parts) if len(parts) > 1 else parts.pop()
+            if bound := bound_indices(node):
+                free = free.difference(bound)
+        else:
+            free = _NOTHING
+        self._known[node] = free
+        return free
 
 
 def postorder(expr: Basic, known: Mapping[Basic, object] = MappingProxyType({})) -> Iterator[Basic]:
@@ -54,7 +65,7 @@ def rebuild(node: Basic, args: tuple[Basic, ...]) -> Basic:
     """`node` with other arguments; itself if they are the same."""
     if all(new is old for new, old in zip(args, node.args, strict=True)):
         return node
-    return node.func(*args)
+    return unique(node.func(*args))
 
 
 def transform(expr: Basic, step: Callable[[Basic, tuple[Basic, ...]], Basic], known: dict[Basic, Basic]) -> Basic:

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 
 from sympy import Add, Integer, Mul, Pow, Rational
 from sympy.core.containers import Tuple
-from sympy.core.symbol import Str
 
 from cemc.notation.nodes import (
     ONE,
@@ -35,6 +34,8 @@ from cemc.notation.nodes import (
     compare,
     entry,
     sum_over,
+    unique,
+    word,
 )
 from cemc.notation.walk import is_plain, substitute
 from cemc.operations import ELEMENTWISE
@@ -72,6 +73,8 @@ class Builder:
         self.energy = energy
         self.tables = Tables()
         self._raw: dict[str, str] = {}
+        # Values of functions: one that calls another twice, which calls another twice, is not to be unfolded as a tree.
+        self._functions: dict[tuple[object, ...], Expr] = {}
         self._typed: dict[str, typed.Definition] = {}
         for definition in energy.definitions.values():
             self.define(definition, "definition")
@@ -118,7 +121,7 @@ class Builder:
         key = (id(expr), at, raw)
         found = scope.built.get(key)
         if found is None:
-            found = self._build(expr, at, scope, raw)
+            found = unique(self._build(expr, at, scope, raw))
             scope.built[key] = found
             scope.alive.append(expr)
         return found
@@ -163,7 +166,7 @@ class Builder:
                 )
             case typed.Held():
                 value = self.scalar(expr.operand, at, scope, raw)
-                return value if value.is_Rational else Held(Str(expr.kind), value)
+                return value if value.is_Rational else Held(word(expr.kind), value)
             case typed.Reduction():
                 return self._reduction(expr, at, scope, raw)
             case typed.Gradient():
@@ -236,14 +239,17 @@ class Builder:
     def _integral(self, expr: typed.Integral, at: At, scope: Scope) -> Expr:
         operand = self._broadcast(expr.operand, at, scope)
         argument = ArgumentSymbol("z")
-        return Antiderivative(Str(expr.function), argument, self.function(expr.function, [argument]), operand)
+        return Antiderivative(word(expr.function), argument, self.function(expr.function, [argument]), operand)
 
     def function(self, name: str, arguments: list[Expr]) -> Expr:
         """An element-wise function, of the language or of the energy, of scalar expressions."""
         function = self.energy.functions.get(name)
         if function is not None:
-            inner = Scope({}, dict(zip(function.arguments, arguments, strict=True)))
-            return self.scalar(function.body, (), inner)
+            key = (name, *arguments)
+            if key not in self._functions:
+                inner = Scope({}, dict(zip(function.arguments, arguments, strict=True)))
+                self._functions[key] = self.scalar(function.body, (), inner)
+            return self._functions[key]
         if name == "square":
             return power(arguments[0], Integer(2))
         return apply(name, *arguments)
@@ -253,7 +259,7 @@ class Builder:
     def _call(self, expr: typed.Call, at: At, scope: Scope, raw: bool) -> Expr:
         name, arguments = expr.function, expr.arguments
         if name == "log" and (branches := self._branches(arguments[0], at, scope)) is not None:
-            return LogSumExp(Str("minus infinity" if raw else "zero"), *branches)
+            return LogSumExp(word("minus infinity" if raw else "zero"), *branches)
         if name in ("exp", "log"):
             return apply(name, self._broadcast(arguments[0], at, scope, raw=name == "exp"))
         if name == "dot":
@@ -282,7 +288,7 @@ class Builder:
             return sum_over(body, ONE, (inner,)) / AxisSize(inner.axis)
         if name == "max":
             return Maximum(self.scores(body), ONE, Tuple(inner))
-        return LogSumExp(Str("minus infinity" if raw else "zero"), Branch(self.scores(body), ONE, Tuple(inner)))
+        return LogSumExp(word("minus infinity" if raw else "zero"), Branch(self.scores(body), ONE, Tuple(inner)))
 
     def scores(self, body: Expr) -> Expr:
         """What a log-sum-exp or maximum runs over, under a name: its derivative reads the same values again."""
@@ -296,7 +302,7 @@ class Builder:
         inner = self.tables.index("", arguments[0].shape[0].name)
         size = AxisSize(inner.axis)
         if name == "softmax":
-            normaliser = LogSumExp(Str("zero"), Branch(u[inner], ONE, Tuple(inner)))
+            normaliser = LogSumExp(word("zero"), Branch(u[inner], ONE, Tuple(inner)))
             return Weight(u[at[0]], ONE, normaliser)
         eps = self.scalar(arguments[1], (), scope) if len(arguments) > 1 else _DEFAULT_EPS
         if name == "normalize":
@@ -337,7 +343,7 @@ class Builder:
         if expr.kind == "max":
             return Maximum(self.scores(body), condition, Tuple(*symbols))
         branch = Branch(self.scores(body), condition, Tuple(*symbols))
-        return LogSumExp(Str("minus infinity" if raw else "zero"), branch)
+        return LogSumExp(word("minus infinity" if raw else "zero"), branch)
 
     def _count(self, condition: Expr, symbols: tuple[IndexSymbol, ...]) -> Expr:
         """How many tuples of `symbols` the condition allows, at least 1 (an empty mean is 0)."""
@@ -383,7 +389,7 @@ class Builder:
             case typed.Held():
                 body = self._exponentials(expr.operand, at, scope)
                 return body and [
-                    (Branch(Held(Str(expr.kind), b.args[0]), b.args[1], b.args[2]), found) for b, found in body
+                    (Branch(Held(word(expr.kind), b.args[0]), b.args[1], b.args[2]), found) for b, found in body
                 ]
             case typed.Access():
                 definition = self._typed.get(expr.name)

@@ -39,6 +39,7 @@ from cemc.notation.nodes import (
     compare,
     entry,
     sum_over,
+    unique,
 )
 from cemc.notation.walk import postorder, replace_atoms, substitute
 from cemc.operations import ELEMENTWISE
@@ -121,7 +122,7 @@ class Differentiator:
         for node in reversed(list(postorder(expr))):
             if node not in active or node not in adjoints:
                 continue
-            adjoint = Add(*adjoints.pop(node))
+            adjoint = unique(Add(*adjoints.pop(node)))
             if isinstance(node, Entry):
                 reads[node.name].append((node.subscripts, adjoint))
                 continue
@@ -131,7 +132,7 @@ class Differentiator:
                     # The rotation back has summed over the index of the result.
                     ranges = ranges.difference((node.args[2],))
                 missing = tuple(sorted(ranges.difference(self._free(child)), key=_number))
-                adjoints[child].append(self._summed(coefficient, ONE, missing))
+                adjoints[child].append(self._summed(unique(coefficient), ONE, missing))
 
     def _summed(self, body: Expr, condition: Expr, indices: tuple[IndexSymbol, ...]) -> Expr:
         """Sum over `indices`; one the body and condition do not depend on is a factor."""

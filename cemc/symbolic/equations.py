@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import count
+from itertools import count, islice
 
 from sympy import Add, Mul, Pow, Rational
 from sympy.core.basic import Basic
+from sympy.core.containers import Tuple
 
 from cemc.notation.nodes import (
     ONE,
-    ZERO,
+    TRUTHS,
     AllOf,
     Antiderivative,
     AnyOf,
@@ -41,6 +43,8 @@ from cemc.symbolic.tables import Table
 from cemc.symbolic.update import SymbolicEnergy
 
 _ADD, _MUL, _POW, _ATOM = 1, 2, 3, 4
+# Nodes in a term that is worth a name of its own when it occurs twice.
+_LONG = 12
 _LETTERS = "abcefghlmnopqrstuvwyz"
 
 
@@ -60,8 +64,8 @@ def equations(symbolic: SymbolicEnergy) -> Equations:
     energy = [n for n in reachable(tables, symbolic.energies) if tables[n].origin in ("definition", "anonymous")]
     rest = [n for n in reachable(tables, roots) if n not in energy]
     return Equations(
-        tuple(printer.line(tables[name]) for name in energy),
-        tuple(printer.line(tables[name]) for name in rest),
+        tuple(line for name in energy for line in printer.lines(tables[name])),
+        tuple(line for name in rest for line in printer.lines(tables[name])),
     )
 
 
@@ -73,17 +77,27 @@ class _Printer:
         taken |= set(symbolic.energy.givens)
         self._parts = (f"part{n}" for n in count(1) if f"part{n}" not in taken)
         self._symbols: dict[IndexSymbol, str] = {}
+        self._shared: dict[Basic, str] = {}
         gradients = {table: f"∂({energy})/∂{wrt}" for wrt, energy, table in symbolic.gradients}
         gradients |= {t: f"∂{energy}/∂{wrt}" for wrt, energy, t in symbolic.gradients if energy.isidentifier()}
         self._names.update(gradients)
 
-    def line(self, table: Table) -> str:
-        """One table as an equation."""
+    def lines(self, table: Table) -> list[str]:
+        """One table as an equation, after one for each large term it has more than once."""
         self._symbols = self._labels(table)
+        self._shared = {}
+        out = []
+        for node in _repeated(table.body):
+            indices = sorted(self._symbolic.tables.free(node), key=lambda symbol: (not symbol.name, symbol.number))
+            inner = ", ".join(self._symbols[s] for s in indices)
+            name = next(self._parts)
+            label = f"{name}[{inner}]" if inner else name
+            out.append(f"{label} = {self.text(node)}")
+            self._shared[node] = label
         arrow = "←" if table.origin == "assignment" else "="
-        indices = ", ".join(self._symbols[s] for s in table.indices)
-        left = f"{self._table_name(table.name)}[{indices}]" if indices else self._table_name(table.name)
-        return f"{left} {arrow} {self.text(table.body)}"
+        indices_text = ", ".join(self._symbols[s] for s in table.indices)
+        left = f"{self._table_name(table.name)}[{indices_text}]" if table.indices else self._table_name(table.name)
+        return [*out, f"{left} {arrow} {self.text(table.body)}"]
 
     def _table_name(self, name: str) -> str:
         if name not in self._names:
@@ -120,6 +134,8 @@ class _Printer:
 
     def text(self, expr: Basic, level: int = 0) -> str:
         """`expr` with brackets where it binds less than `level`."""
+        if expr in self._shared:
+            return self._shared[expr]
         text, binds = self._text(expr)
         return f"({text})" if binds < level else text
 
@@ -274,10 +290,17 @@ def _match(point: Basic, body: Basic, bound: frozenset[IndexSymbol]) -> dict[Ind
     return found
 
 
+def _repeated(body: Expr) -> list[Basic]:
+    """Terms that several others have as a part and that read longer than a name, inner ones first."""
+    order = list(postorder(body))
+    uses = Counter(child for node in order for child in node.args)
+    return [n for n in order if uses[n] > 1 and not isinstance(n, (Entry, Tuple, *TRUTHS)) and _depth(n) >= _LONG]
+
+
 def _power(base: Basic, exponent: Basic) -> Basic:
     return base if exponent == ONE else Pow(base, exponent)
 
 
 def _depth(expr: Basic) -> int:
     """How large an expression reads: small factors are written first."""
-    return min(sum(1 for _ in postorder(expr)), 50) if expr != ZERO else 0
+    return sum(1 for _ in islice(postorder(expr), 50))

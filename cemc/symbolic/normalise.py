@@ -33,6 +33,7 @@ from cemc.notation.nodes import (
     all_of,
     bound_indices,
     conjuncts,
+    unique,
 )
 from cemc.notation.walk import factors_of, postorder, rebuild, substitute, terms_of
 from cemc.symbolic.tables import Tables
@@ -115,7 +116,7 @@ class _Normaliser:
     def run(self, body: Expr) -> Expr:
         parents = Counter(child for node in postorder(body) for child in node.args if isinstance(child, Sum))
         for node in postorder(body):
-            new = self._step(node, tuple(self._known[child] for child in node.args))
+            new = unique(self._step(node, tuple(self._known[child] for child in node.args)))
             if parents[node] > 1:
                 # Merging a shared sum into each of its users would compute it several times.
                 self._shared.add(new)
