@@ -9,11 +9,16 @@ from cemc.emit.code import PRODUCT, SUM, Code, chain, method, negative, number, 
 
 
 def add(terms: list[Code]) -> Code:
-    """The sum of `terms`; those that start with a minus are subtracted, the first term that does not comes first."""
-    lead = next((n for n, term in enumerate(terms) if term.positive is None), 0)
-    ordered = [terms[lead], *terms[:lead], *terms[lead + 1 :]]
+    """The sum of `terms`: names first and literals last; terms with a minus are subtracted, if another can come first."""
+    ordered = sorted(terms, key=lambda term: (term.positive is not None, _is_literal(term), term.weight > 0))
+    if not _is_literal(ordered[0]):
+        ordered.sort(key=_is_literal)
     rest = [("+", term) if term.positive is None else ("-", term.positive) for term in ordered[1:]]
     return chain(SUM, ordered[0], *rest)
+
+
+def _is_literal(term: Code) -> bool:
+    return (term.positive or term).text[:1].isdigit()
 
 
 @dataclass
@@ -30,6 +35,7 @@ class Product:
         """The product as one expression."""
         size = abs(self.coefficient)
         top, bottom = list(self.scalars), list(self.scalar_divisors)
+        factors = sorted(self.factors, key=lambda factor: factor.weight > 0)
         literal = number(size)
         if literal.level == PRODUCT:  # A quotient of two integers.
             if size.numerator != 1:
@@ -37,12 +43,12 @@ class Product:
             bottom.append(number(Fraction(size.denominator)))
         elif size != 1:
             top.insert(0, literal)
-        if top and self.factors:
+        if top and factors:
             # Numbers of Python among themselves, then the tensors.
-            rest = [("*", c) for c in top[1:]] + _over(bottom) + [("*", c) for c in self.factors] + _over(self.divisors)
+            rest = [("*", c) for c in top[1:]] + _over(bottom) + [("*", c) for c in factors] + _over(self.divisors)
             result = chain(PRODUCT, top[0], *rest)
         else:
-            above = top + self.factors or [number(Fraction(1))]
+            above = top + factors or [number(Fraction(1))]
             rest = [("*", c) for c in above[1:]] + _over(bottom + self.divisors)
             result = chain(PRODUCT, above[0], *rest)
         return negative(result) if self.coefficient < 0 else result

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from cemc.emit.code import Code, call, method, name, statement
+from cemc.emit.code import WIDTH, Code, call, method, name, statement
 from cemc.emit.context import Context
 from cemc.emit.describe import describe, shape
 from cemc.emit.expressions import Printer
@@ -18,9 +18,11 @@ from cemc.program import nodes
 from cemc.program.graph import in_order, operands
 from cemc.program.nodes import Node, Operand
 
-# An expression with more operations than this, or longer than this, gets variables for its parts.
+# An expression with more operations than this gets variables for its parts.
 _WEIGHT = 6
-_LENGTH = 92
+
+# What is left of a line for an expression, its variable and its comment, in a loop and with a cast behind it.
+_LENGTH = WIDTH - 26
 
 _ALWAYS = (nodes.Attention, nodes.Gather, nodes.Max, nodes.FirstMax, nodes.Rotate, nodes.Weights, nodes.Positions)
 
@@ -51,7 +53,7 @@ class Body:
         loop: bool = False, fused: bool = False, owner: str = "self.",
     ) -> None:  # fmt: skip
         self.context, self.scope, self.fused, self.loop, self.owner = context, scope, fused, loop, owner
-        self.before, self.inside = Section(), Section()
+        self.leaves, self.before, self.inside = Section(), Section(), Section()
         self.acc, self.low = scope.local("acc"), scope.local("low") if fused else "acc"
         self.numbers: dict[str, None] = {}
         self._arguments = arguments
@@ -76,11 +78,14 @@ class Body:
         self._wanted: dict[int, set[Dtype]] = {}
         self._changes: dict[int, bool] = {}
         self._hoisted: set[int] = set()
+        self._roles: dict[int, frozenset[str]] = {}
         for root in roots:
             self._count(root, "acc")
         for node in self._order:
             read = list(operands(node))
             state = isinstance(node, nodes.Tensor) and node.role == "state"
+            own = {node.role} if isinstance(node, nodes.Tensor) else set()
+            self._roles[node.number] = frozenset(own.union(*(self._roles[n.number] for n in read)))
             self._changes[node.number] = self.loop and (state or any(self._changes[n.number] for n in read))
             for n in read:
                 self._count(n, computed_in(node, self.fused))
@@ -95,14 +100,7 @@ class Body:
         if isinstance(node, nodes.Tensor):
             return
         self._stored[node.number] = computed_in(node, self.fused)
-        code = self._printer.code(node)
-        while code.weight > _WEIGHT or len(code.text) > _LENGTH:
-            # Too much for one line: the largest part that has no variable yet gets one.
-            parts = [n for n in operands(node) if n.number in self._pending]
-            if not parts:
-                break
-            self.variable(max(parts, key=lambda n: (self._codes[n.number].weight, n.number)))
-            code = self._printer.code(node)
+        code = self._printed(node)
         self._codes[node.number] = code
         often = self._uses[node.number] > 1
         if node.number in self._scalars:
@@ -113,6 +111,19 @@ class Body:
         self._pending.add(node.number)
         if often or node.hint is not None or isinstance(node, _ALWAYS) or node.number in self._hoisted:
             self.variable(node)
+
+    def _printed(self, node: Node, spare: int = 0) -> Code:
+        """The expression for a node. If it is too much for a line, its largest part that has no variable yet gets one."""
+        while True:
+            code = self._printer.code(node)
+            long = len(code.text) > _LENGTH - spare
+            if code.weight <= _WEIGHT and not long:
+                return code
+            parts = [n for n in operands(node) if n.number in self._pending]
+            parts = [n for n in parts if self._codes[n.number].weight > (0 if long else 1)]
+            if not parts:
+                return code
+            self.variable(max(parts, key=lambda n: (self._codes[n.number].weight, n.number)))
 
     # ------------------------------------------------------------------------------------ what the printers ask for
 
@@ -152,16 +163,25 @@ class Body:
         """The variable that holds a node, made now if there is none."""
         if node.number not in self._pending:
             return self.use(node)
+        variable = self._named(node)
+        comment = shape(node)
+        code = self._printed(node, spare=len(f"{variable} = ") + len(comment))
         self._pending.discard(node.number)
-        code = self._codes[node.number]
         if self._is_real_tensor(node):
             dtype: Dtype = "low" if self._wanted[node.number] == {"low"} else "acc"
             code = self._cast(code, self._stored[node.number], dtype)
             self._stored[node.number] = dtype
-        variable = self.scope.numbered(node.hint) if node.hint is not None else self._temporary(describe(node, self._called))
-        self._section(node).add(variable, code, shape(node))
+        self._section(node).add(variable, code, comment)
         self._codes[node.number] = name(variable)
         return self._codes[node.number]
+
+    def _named(self, node: Node) -> str:
+        """A new variable for a node: what the source calls it, else something that tells what it is."""
+        if node.hint is None:
+            return self._temporary(describe(node, self._called))
+        roles = self._roles[node.number] & {"state", "context", "input"}
+        wanted = f"{node.hint}_{next(iter(roles))}" if len(roles) == 1 and "state" not in roles else node.hint
+        return self.scope.numbered(wanted)
 
     def shared(
         self, key: tuple[object, ...], reads: Sequence[Node], wanted: Sequence[str], code: Code
@@ -189,7 +209,7 @@ class Body:
         if axis not in self._sizes:
             variable, position = self._length_from(axis)
             self._sizes[axis] = self.scope.local("n" if axis == "token" else f"n_{axis}")
-            self.before.statements.insert(0, (f"{self._sizes[axis]} = ", name(f"{variable}.shape[{position}]"), ""))
+            self.leaves.add(self._sizes[axis], name(f"{variable}.shape[{position}]"))
         return self._sizes[axis]
 
     @property
@@ -198,7 +218,9 @@ class Body:
 
     def lines(self, indent: int) -> tuple[list[str], list[str]]:
         """The statements before the loop, and those in it."""
-        return self.before.lines(indent), self.inside.lines(indent + 4)
+        order = [*self.context.energy.parameters]
+        leaves = sorted(self.leaves.statements, key=lambda each: order.index(each[0][:-3]) if each[0][:-3] in order else -1)
+        return [*Section(leaves).lines(indent), *self.before.lines(indent)], self.inside.lines(indent + 4)
 
     # ---------------------------------------------------------------------------------------------------- details
 
@@ -218,7 +240,20 @@ class Body:
         if isinstance(node, nodes.Tensor):
             return node.name
         code = self._codes.get(node.number)
-        return code.text if code is not None and code.is_name else None
+        if code is not None and code.is_name:
+            return code.text
+        return describe(node, self._called) if isinstance(node, nodes.Einsum) else None
+
+    def target(self, node: Node) -> Code:
+        """The expression for a new value of a state: a node that nothing else reads needs no variable of its own."""
+        code = self.use(node)
+        if node.number in self._pending or self._uses[node.number] > 1:
+            return code
+        statement = next((s for s in self.inside.statements if s[0] == f"{code.text} = "), None)
+        if statement is None:
+            return code
+        self.inside.statements.remove(statement)
+        return statement[1]
 
     def _temporary(self, wanted: str) -> str:
         """A variable that has no name in the source, and takes none that has."""
@@ -230,7 +265,7 @@ class Body:
         dtype: Dtype = "low" if self._wanted[node.number] == {"low"} else "acc"
         if (node.name, dtype) not in self._parameters:
             variable = self.scope.local(node.name)
-            self.before.add(variable, call(f"self.{node.name}.to", self.low if dtype == "low" else self.acc), shape(node))
+            self.leaves.add(variable, call(f"self.{node.name}.to", self.low if dtype == "low" else self.acc), shape(node))
             self._parameters[node.name, dtype] = variable
         return self._cast(name(self._parameters[node.name, dtype]), dtype, want)
 

@@ -98,7 +98,7 @@ def energy_call(context: Context, methods: Mapping[str, Method]) -> EnergyCall:
     named = [(n, _call(m, values)) for n, m in methods.items()] if several else []
     names = " or ".join(f"'{n}'" for n in methods)
     what = "Energy" if several else f"The energy {_shown(next(iter(methods)), energy)}"
-    summary = f"{what} at {_listed(energy, states)}; what it holds is evaluated at `context`, by default at the same place."
+    summary = f"{what} at {_listed(energy, states)}; held parts at `context`, by default the same."
     return EnergyCall(signature, summary, checks, states[0], named, names, _call(next(iter(methods.values())), values))
 
 

@@ -48,20 +48,22 @@ class Code:
 
 @dataclass(frozen=True)
 class Total:
-    """A sum of `summed` over `dims` (counted from the right, and called `axes`), as `summed.sum(dims)`."""
+    """A sum or mean of `summed` over `dims` (counted from the right, and called `axes`)."""
 
     summed: Code
     dims: tuple[int, ...]
     axes: tuple[str, ...]
     called: str = "sum"
 
-    def code(self) -> Code:
+    def code(self, *, keepdim: bool = False) -> Code:
         dims = str(self.dims[0]) if len(self.dims) == 1 else f"({', '.join(map(str, self.dims))})"
-        kept = method(self.summed, self.called, dims, "keepdim=True")
-        return replace(method(self.summed, self.called, dims), total=self, kept=(frozenset(self.dims), kept))
+        if keepdim:
+            return replace(method(self.summed, self.called, dims, "keepdim=True"), total=self)
+        plain = method(self.summed, self.called, dims)
+        return replace(plain, total=self, kept=(frozenset(self.dims), self.code(keepdim=True)))
 
-    def mean(self) -> Code:
-        return replace(replace(self, called="mean").code(), total=None)
+    def mean(self, *, keepdim: bool) -> Code:
+        return replace(self, called="mean").code(keepdim=keepdim)
 
 
 def name(text: str) -> Code:
@@ -97,7 +99,11 @@ def chain(level: int, first: Code, *rest: tuple[str, Code]) -> Code:
         return first
     parts = [("", first.at(level)), *((operator, operand.at(level + 1)) for operator, operand in rest)]
     if first.level == level and first.parts:
-        parts = [*first.parts, *parts[1:]]
+        if ("@" in (operator for operator, _ in first.parts)) != (rest[0][0] == "@"):
+            # `(a * b) @ c` needs no brackets, but its reader does.
+            parts[0] = ("", f"({first.text})")
+        else:
+            parts = [*first.parts, *parts[1:]]
     text = parts[0][1] + "".join(f" {operator} {operand}" for operator, operand in parts[1:])
     weight = len(rest) + first.weight + sum(operand.weight for _, operand in rest)
     return Code(text, level, parts=tuple(parts), weight=weight)
@@ -145,7 +151,7 @@ def _literal(value: Fraction) -> str | None:
     if value.denominator == 1 and value < 2**53:
         return str(value.numerator)
     try:
-        text = repr(float(value))
+        text = re.sub(r"e-0(?=\d)", "e-", repr(float(value)))
     except OverflowError:
         return "1e999"
     if Fraction(text) == value or value.denominator == 1 or max(value.numerator, value.denominator) >= 2**53:

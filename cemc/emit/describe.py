@@ -39,7 +39,7 @@ def describe(node: Node, name_of: Callable[[Node], str | None]) -> str:
     if isinstance(node, nodes.Align):
         return _joined("full", name_of(node.operand.node))
     if isinstance(node, nodes.Einsum):
-        names = [name_of(operand.node) for operand in node.operands]
+        names = [name_of(operand.node) for operand in sorted(node.operands, key=lambda o: o.node.batched)]
         if len(names) == 1:
             return _joined("sum", names[0])
         known = [n for n in names if n is not None]

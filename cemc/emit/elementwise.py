@@ -158,7 +158,7 @@ class ElementwisePrinter:
         for n, factor in enumerate(product.factors):
             total = factor.total
             if total is not None and len(total.axes) == 1 and total.axes[0] in sizes:
-                product.factors[n] = total.mean()
+                product.factors[n] = total.mean(keepdim=factor.kept is None)
                 product.scalar_divisors.remove(sizes.pop(total.axes[0]))
                 return
 

@@ -24,6 +24,8 @@ def place(code: Code, at: Sequence[int], rank: int, batched: bool) -> Code:
         leading = slots.index("None")
         if batched or leading > 1:
             return index(code, ", ".join(["...", *slots[leading:]]))
+    while slots[-1] == ":":
+        slots.pop()
     return index(code, ", ".join(slots))
 
 

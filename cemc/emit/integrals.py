@@ -32,11 +32,21 @@ def integral(body: Body, node: nodes.Map, operand: Code) -> Code:
             body.variable(node.operands[0].node)
             operand = body.tensor(node.operands[0], len(node.dims))
         return template(body.context.spelled(record.antiderivative), operand)
-    text = _integrand(body, integrand)
+    text = _known(body, integrand) or _integrand(body, integrand)
     kinks = [number(kink).text for kink in integrand.kinks if kink != 0]
     listed = f"({kinks[0]},)" if len(kinks) == 1 else f"({', '.join(kinks)})"
     numbers = [body.attribute(each) for each in text.numbers]
     return call(f"{body.context.helper('_Integral')}.apply", operand, text.name, listed, *numbers)
+
+
+def _known(body: Body, integrand: nodes.Integrand) -> IntegrandText | None:
+    """A function that torch has as it stands."""
+    result = integrand.result
+    if isinstance(result, nodes.Map) and result.operation in ELEMENTWISE and len(result.operands) == 1:
+        pattern = body.context.spelled(ELEMENTWISE[result.operation].torch)
+        if result.operands[0].node is integrand.argument and pattern.endswith("({0})") and pattern.count("(") == 1:
+            return IntegrandText(pattern.removesuffix("({0})"), (), ())
+    return None
 
 
 def _integrand(body: Body, integrand: nodes.Integrand) -> IntegrandText:
@@ -63,6 +73,7 @@ def _integrand(body: Body, integrand: nodes.Integrand) -> IntegrandText:
         lines.insert(0, f"    {inner.acc} = {argument}.dtype")
     tensor = context.library("Tensor")
     parameters = [f"{argument}: {tensor}", *(f"{each}: float" for each in inner.numbers)]
-    lines = [*bracket(f"def {called}(", parameters, f") -> {tensor}:", 0), *lines]
+    summary = f'    """The integrand {integrand.name}."""'
+    lines = [*bracket(f"def {called}(", parameters, f") -> {tensor}:", 0), summary, *lines]
     context.integrands[key] = IntegrandText(called, tuple(lines), tuple(inner.numbers))
     return context.integrands[key]

@@ -45,11 +45,11 @@ def update_method(context: Context, step: Mapping[str, Node], called: str, *, fu
     changed = {n: node for n, node in step.items() if not _is_same(node, n)}
     body = Body(context, scope, list(changed.values()), arguments, loop=True, fused=fused)
     assignment = _assignment(body, changed, states)
-    before, inside = body.lines(8)
     lines = _entry(context, body, dtype, [tensors[n] for n in positional], [(tensors[g], energy.givens[g]) for g in givens])
     first = tensors[positional[0]]
     lines += _auxiliary(context, body, first, energy.states[positional[0]], [(auxiliary[n], energy.states[n]) for n in auxiliary])
     lines += [f"        {v} = {states[n]}" for n, v in inputs.items()]
+    before, inside = body.lines(8)
     lines += [*before, f"        for _ in {context.names.builtin('range')}({steps}):", *inside, *assignment]
     lines.append(f"        return {', '.join(f'{tensors[n]}.to({dtype})' for n in positional)}")
     low = [body.low] if fused and _mentions(lines, body.low) else []
@@ -82,12 +82,12 @@ def energy_method(context: Context, root: Node, called: str, label: str) -> Meth
     arguments |= {("given", n): v for n, v in others.items()}
     body = Body(context, scope, [root], arguments)
     result = body.use(root)
-    before, inside = body.lines(8)
     real = [*states.values(), *contexts.values()]
     lines = _entry(context, body, dtype, real, [(others[g], energy.givens[g]) for g in givens])
     used = {n.name for n in in_order([root]) if isinstance(n, nodes.Tensor)}
     first = positional[0]
     lines += _auxiliary(context, body, states[first], energy.states[first], [(auxiliary[n], energy.states[n]) for n in auxiliary if n in used])
+    before, inside = body.lines(8)
     lines += [*before, *inside, *statement("return ", method(result, "to", dtype), "", 8)]
     tensor = context.library("Tensor")
     parameters = [f"{v}: {tensor}" for v in [*states.values(), *contexts.values(), *others.values()]]
@@ -138,7 +138,7 @@ def _assignment(body: Body, changed: Mapping[str, Node], states: Mapping[str, st
     """The new values of the states, all from the old ones."""
     if not changed:
         return ["            pass"]
-    codes = {n: body.use(node) for n, node in changed.items()}
+    codes = {n: body.target(node) for n, node in changed.items()}
     for n, node in changed.items():
         if not _reads_state(node):
             codes[n] = method(codes[n], "expand_as", states[n])

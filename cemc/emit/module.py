@@ -35,7 +35,7 @@ def emit_module(
     text = _named(_class(context, templates, generic, fused), context)
     text += _named(functions(context, templates), context)
     head = docstring(energy, equations, fused.recognised if fused is not None else (), reasons, version)
-    return f"{head}\n\nfrom __future__ import annotations\n\n{context.names.imports()}\n{text.rstrip()}\n"
+    return f"{head}\n\nfrom __future__ import annotations\n\n{context.names.imports()}\n\n\n{text.strip()}\n"
 
 
 def environment() -> Environment:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from cemc.emit.code import POSTFIX, PRODUCT, UNARY, Code, call, index, method, name, negative
@@ -32,16 +33,20 @@ class StructuredPrinter:
     # --------------------------------------------------------------------------------------------------- rotation
 
     def _rotate(self, node: nodes.Rotate) -> Code:
+        """Cosines and sines are computed once for each set of positions, in the axes these have, and placed where they are used."""
         rank, width = len(node.dims), node.dims[-1]
-        position = self._body.tensor(node.position, rank - 1)
-        base = self._body.placed(Operand(node.base, ()), rank)
+        order = sorted(range(len(node.position.at)), key=lambda n: node.position.at[n])
+        position = self._body.tensor(Operand(node.position.node, _order(order)), len(order))
+        base = self._body.placed(Operand(node.base, ()), len(order) + 1)
         self._body.context.tensor_base |= not self._body.is_scalar(node.base)
         table = call(self._helper("_rotary"), position, self._body.size(width), base, self._body.acc)
-        from_right = tuple(rank - n for n in node.position.at)
-        key = ("rotary", node.position.node.number, from_right, node.base.number, width)
-        cos, sin = self._body.shared(key, (node.position.node, node.base), ("cos", "sin"), table)
+        key = ("rotary", node.position.node.number, tuple(order), node.base.number, width)
+        names = self._body.shared(key, (node.position.node, node.base), ("cos", "sin"), table)
+        at = [*sorted(node.position.at), rank - 1]
+        batched = node.position.node.batched or node.base.batched
+        cos, sin = (place(name(each), at, rank, batched) for each in names)
         operand = self._body.placed(node.operand, rank)
-        return call(self._helper("_rotate"), operand, cos, negative(name(sin)) if node.inverse else sin)
+        return call(self._helper("_rotate"), operand, cos, negative(sin) if node.inverse else sin)
 
     # --------------------------------------------------------------------------------------------------- subscripts
 
@@ -119,6 +124,6 @@ def _last(operand: Operand) -> int:
     return max(range(len(operand.at)), key=lambda n: operand.at[n])
 
 
-def _order(at: list[int]) -> list[int]:
+def _order(at: Sequence[int]) -> tuple[int, ...]:
     """The permutation that brings dimensions with these frame positions into the order of the frame."""
-    return sorted(range(len(at)), key=lambda n: at[n])
+    return tuple(sorted(range(len(at)), key=lambda n: at[n]))
