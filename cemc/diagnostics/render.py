@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Sequence
+from functools import lru_cache
 
 from cemc.diagnostics.base import MAX_REPORTED, Diagnostic
 from cemc.source import Source, Span
@@ -17,10 +19,14 @@ _LINE_END = re.compile(r"\r\n|\r|\n")
 
 def place(source: Source, offset: int) -> tuple[int, int]:
     """Line and column of an offset, both from 1; columns count characters."""
-    line, start = 1, 0
-    for match in _LINE_END.finditer(source.text, 0, offset):
-        line, start = line + 1, match.end()
-    return line, offset - start + 1
+    starts = _line_starts(source.text)
+    line = bisect_right(starts, offset)
+    return line, offset - starts[line - 1] + 1
+
+
+@lru_cache(maxsize=2)
+def _line_starts(text: str) -> list[int]:
+    return [0, *(match.end() for match in _LINE_END.finditer(text))]
 
 
 def line_of(source: Source, span: Span) -> int:

@@ -16,9 +16,10 @@ from cemc.diagnostics.shapes import (
 )
 from cemc.operations.signatures import REDUCERS, SIGNATURES
 from cemc.semantics import arithmetic, gradients, reductions
-from cemc.semantics.context import Context, Poison, describe, is_poison, names, poison
+from cemc.semantics.context import Context, describe, is_poison, names, poison
 from cemc.semantics.dispatch import infer, rule
 from cemc.semantics.integers import not_integer
+from cemc.semantics.names import RESERVED
 from cemc.semantics.table import WITH_AXES, Declared, a, builtin_names, closest
 from cemc.semantics.typed import (
     Access,
@@ -123,7 +124,9 @@ def _access(node: tree.Name, entries: tuple[tree.Node, ...], context: Context, s
     if declared.kind == "lost":
         return poison(span)
     if context.mode == "function" and declared.kind not in ("header name", "constant", "function", "axis"):
-        return context.fault(NotElementwise(node.span, f"`{node.text}` is {a(declared.kind)}, and stands", context.owner))
+        return context.fault(
+            NotElementwise(node.span, f"`{node.text}` is {a(declared.kind)}, and stands", context.owner)
+        )
     if declared.kind in WITH_AXES:
         return _table_access(node, declared, entries, span, context)
     if declared.kind in ("axis", "function"):
@@ -168,8 +171,10 @@ def _with_subscripts(node: tree.Name, axes: tuple[Axis, ...], done: tuple[Expr, 
     return f"write `{node.text}[{', '.join(parts)}]`"
 
 
-def _unknown(node: tree.Name, context: Context, subscripted: bool) -> Poison:
+def _unknown(node: tree.Name, context: Context, subscripted: bool) -> Expr:
     name = node.text
+    if name in RESERVED:
+        return poison(node.span)  # reported where it was read
     if name in SIGNATURES:
         return context.fault(NotANumber(node.span, f"the function `{name}`", suggestion=f"write `{name}(…)`"))
     known = [*context.scope.visible, *context.arguments, *context.table.names()]

@@ -31,8 +31,13 @@ def analyse(file: tree.File, source: Source) -> Analysis:
     _energy_names(file, source, errors)
     energies = tuple(analyse_energy(node, source, errors, warnings) for node in file.energies)
     if errors:
-        raise CemError(source, errors)
+        raise CemError(source, [each for each in errors if each in file.errors or not _in_unreadable(each, file)])
     return Analysis(energies, tuple(in_order(warnings)))
+
+
+def _in_unreadable(error: Diagnostic, file: tree.File) -> bool:
+    """What is said about a statement with a syntax error may be a consequence of it."""
+    return any(each.start <= error.span.start < each.end for each in file.unreadable)
 
 
 def _energy_names(file: tree.File, source: Source, errors: list[Diagnostic]) -> None:

@@ -120,7 +120,7 @@ def missing_subscript(operand: Expr, context: Context) -> str | None:
     if not isinstance(operand, Access) or not operand.shape:
         return None
     used = {context.text(subscript.span) for subscript in operand.subscripts}
-    for variable in context.scope.visible.values():
+    for variable in reversed(context.scope.visible.values()):
         if variable.axis in (operand.shape[0], None) and variable.name not in used and not variable.silent:
             inside = [context.text(subscript.span) for subscript in operand.subscripts]
             return f"{operand.name}[{', '.join([*inside, variable.name])}]"

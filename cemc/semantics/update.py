@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
 from itertools import count
 
-from cemc.diagnostics import Diagnostic
+from cemc.diagnostics import Diagnostic, line_of
 from cemc.diagnostics.energies import (
     BadRepeat,
     Bypass,
@@ -113,7 +113,7 @@ class UpdateBuilder:
         for place in range(before, len(self.errors)):
             error = self.errors[place]
             if isinstance(error, UnknownName) and error.name in later:
-                line = self.source.text.count("\n", 0, later[error.name].span.start) + 1
+                line = line_of(self.source, later[error.name].span)
                 self.errors[place] = UsedBefore(error.span, error.name, line)
 
     def _repeat(self, node: tree.Number | tree.Name | None) -> int | str:
@@ -203,7 +203,7 @@ class UpdateBuilder:
         shadows = False
         if declared is not None and declared.kind != "lost":
             shadows = True
-            line = self.source.text.count("\n", 0, declared.span.start) + 1
+            line = line_of(self.source, declared.span)
             self.errors.append(Shadows(node.name.span, name, a(declared.kind), line))
         elif name in RESERVED:
             self.errors.append(ReservedName(node.name.span, name, suggestion=f"write `{name}_`"))
@@ -220,6 +220,8 @@ class UpdateBuilder:
     def _whole_block(self, node: tree.UpdateBlock, statements: list[Assign | Local]) -> None:
         assigned = {each.state for each in statements if isinstance(each, Assign)}
         visible = [state for state in self.states.values() if state.start is None]
+        if self.table.lost_everything:
+            return
         if not node.statements:
             self.errors.append(EmptyUpdate(node.keyword, "block is empty", suggestion=self._example()))
         elif not any(state.name in assigned for state in visible):
@@ -264,7 +266,7 @@ class UpdateBuilder:
             held = self.dependence.path(start, wrt, held=True)
             if held is not None:
                 first = next(use for use in held if not use.open)
-                line = self.source.text.count("\n", 0, first.span.start) + 1
+                line = line_of(self.source, first.span)
                 why = f": `{first.name}` enters only through {first.blocked}, in line {line}"
             self.errors.append(NoDependence(span, text, wrt, why))
             return

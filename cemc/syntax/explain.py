@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from lark import Token
 
 from cemc.diagnostics import Diagnostic
-from cemc.diagnostics.syntax import NeverClosed, NeverOpened, ReservedName, Unexpected
+from cemc.diagnostics.syntax import NeverOpened, ReservedName, Unexpected
 from cemc.source import Span
 from cemc.syntax.build import span_of
 
@@ -22,86 +24,185 @@ _WORDS = {
     "TILDE": "`~`",
     "NAME": "a name",
     "NUMBER": "a number",
-    "COMPARE": "a comparison",
-    "POWER": "`^`",
-    "TRANSPOSE": "`.T`",
     "$END": "the end of the file",
 }
 _OPERATORS = {"PLUS", "MINUS", "STAR", "SLASH", "AT", "POWER", "TRANSPOSE", "COMPARE", "AND", "OR", "IF", "IN"}
-_PLAIN = {"PLUS", "MINUS", "STAR", "SLASH", "AT", "POWER", "TRANSPOSE"}
+_STARTS = {"AXIS", "STATE", "GIVEN", "POSITIVE", "PARAM", "CONST", "FUNCTION", "UPDATE"}
 
 
-def explain(token: Token, previous: Token | None, accepts: set[str], unclosed: Token | None, text: str) -> Diagnostic:
-    """The fault of a token that the parser refused; `accepts` are the kinds that it would have taken."""
+@dataclass(frozen=True)
+class Place:
+    """A token that the parser refused. `accepts` are the kinds that it would have taken; `inside` says whether the token
+    stands inside round or square brackets, `begins_line` whether it is the first of its line."""
+
+    token: Token
+    previous: Token | None
+    accepts: set[str]
+    inside: bool
+    begins_line: bool
+
+    @property
+    def after_expression(self) -> bool:
+        return "PLUS" in self.accepts
+
+    @property
+    def before_expression(self) -> bool:
+        return "NUMBER" in self.accepts and "LPAR" in self.accepts
+
+    @property
+    def before_statement(self) -> bool:
+        return "RBRACE" in self.accepts
+
+
+def explain(place: Place) -> Diagnostic:
+    """The fault at a place."""
+    token, previous, accepts = place.token, place.previous, place.accepts
     span = span_of(token)
     if token.type == "$END" and previous is not None:
         span = Span(max(0, span_of(previous).end - 1), span_of(previous).end)
-    if unclosed is not None:
-        return NeverClosed(span_of(unclosed), str(unclosed))
-    found = _found(token)
-    if token.type in ("RPAR", "RSQB", "RBRACE") and not accepts & {"NUMBER", "RPAR", "RSQB"}:
+    if token.type in ("RPAR", "RSQB") and not place.inside and not place.before_expression:
         return NeverOpened(span, str(token))
-    if (
-        token.type.isalpha()
-        and token.isidentifier()
-        and token.type != "NAME"
-        and accepts & {"NAME"}
-        and not ("NUMBER" in accepts and token.type in _OPERATORS)
-    ):
+    if _is_reserved(place):
         return ReservedName(span, str(token), suggestion=f"write `{token}_`")
-    special = _special(token, previous, accepts)
+    special = _special(place)
     if special is not None:
         what, advice = special
         return Unexpected(span, what, suggestion=advice)
-    if "NUMBER" in accepts and "LPAR" in accepts:
-        after = f" after `{previous}`" if previous is not None and previous.type != "$END" else ""
-        return Unexpected(span, f"{found} where an expression should begin{after}")
-    return Unexpected(span, f"unexpected {found}" + _expected(accepts))
+    if place.before_expression:
+        after = f", after `{_short(previous)}`" if previous is not None else ""
+        return Unexpected(span, f"{_found(token)} where an expression should begin{after}")
+    advice = _near(token, accepts)
+    return Unexpected(span, f"unexpected {_found(token)}{_expected(accepts)}", suggestion=advice)
+
+
+def _is_reserved(place: Place) -> bool:
+    """A reserved word where a name was due, rather than one that begins the next statement."""
+    token = place.token
+    if not _is_word(token) or "NAME" not in place.accepts:
+        return False
+    if place.begins_line or place.after_expression:
+        return place.begins_line and place.before_statement and token.type not in (*_STARTS, "ENERGY")
+    return not (place.before_expression and token.type in _OPERATORS) and not place.before_statement
+
+
+def _is_word(token: Token) -> bool:
+    return token.type != "NAME" and token.type.isalpha() and token.isidentifier()
+
+
+def _short(token: Token) -> str:
+    return str(token) if len(token) <= 30 else token[:30] + "…"
 
 
 def _found(token: Token) -> str:
-    if token.type == "$END":
-        return "the end of the file"
-    word = str(token)
-    return f"`{word if len(word) <= 30 else word[:30] + '…'}`"
+    return "the end of the file" if token.type == "$END" else f"`{_short(token)}`"
 
 
 def _expected(accepts: set[str]) -> str:
-    kinds = sorted(_WORDS.get(kind, f"`{kind.lower()}`") for kind in accepts - _OPERATORS)
+    left_out = _OPERATORS | _STARTS | {"NAME", "RBRACE"} if "RBRACE" in accepts else _OPERATORS
+    kinds = sorted(_WORDS.get(kind, f"`{kind.lower()}`") for kind in accepts - left_out)
     if not kinds or len(kinds) > 5:
         return ""
     return ": expected " + (", ".join(kinds[:-1]) + " or " if len(kinds) > 1 else "") + kinds[-1]
 
 
-def _special(token: Token, previous: Token | None, accepts: set[str]) -> tuple[str, str | None] | None:
+def _near(token: Token, accepts: set[str]) -> str | None:
+    """A reserved word that was probably meant."""
+    if token.type != "NAME":
+        return None
+    from difflib import get_close_matches
+
+    words = [kind.lower() for kind in accepts if kind.isalpha() and kind.lower() not in _PUNCTUATION]
+    found = get_close_matches(token.lower(), words, n=1, cutoff=0.6)
+    return f"did you mean `{found[0]}`?" if found else None
+
+
+_PUNCTUATION = {
+    kind.lower() for kind in (*_WORDS, "PLUS", "MINUS", "STAR", "SLASH", "AT", "POWER", "COMPARE", "TRANSPOSE")
+}
+
+
+def _special(place: Place) -> tuple[str, str | None] | None:
     """Mistakes that are common enough to have an answer of their own."""
-    before = previous.type if previous is not None else ""
-    after_expression = "PLUS" in accepts
-    if accepts <= {"ENERGY", "$END"}:
-        return f"{_found(token)} stands outside an energy", "a file is one or more `energy NAME(…) { … }`"
-    if token.type == "COMPARE" and after_expression:
+    token, accepts, found = place.token, place.accepts, _found(place.token)
+    before = place.previous.type if place.previous is not None else ""
+    if accepts and accepts <= {"ENERGY", "$END"}:
+        advice = _near(token, accepts) or "a file is one or more `energy NAME(…) { … }`"
+        return f"{found} stands outside an energy", advice
+    if token.type in _STARTS and place.before_statement and accepts.isdisjoint(_STARTS):
+        return f"{found} stands inside the update block", "declarations stand before it"
+    if place.after_expression:
+        return _after_expression(place)
+    if token.type == "PLUS" and place.before_expression:
+        return "`+` needs a left side", "leave a sign `+` out"
+    if token.type == "NUMBER" and "NAME" in accepts and not place.before_expression:
+        sizes = "sizes are header names: `energy name(d, r = 3)`" if before in ("LSQB", "LPAR", "COMMA") else None
+        random = "write `~ normal(mean, std)` or `~ uniform(lo, hi)`" if before == "TILDE" else None
+        return f"{found} where a name should stand", sizes or random
+    if before in ("GRAD", "INTEGRAL") and accepts == {"LSQB"}:
+        return f"{found} cannot follow `{place.previous}`", {
+            "GRAD": "a gradient is `grad[x](E)`",
+            "INTEGRAL": "an antiderivative is `integral[silu](u)`",
+        }[before]
+    if before == "NAME" and {"EQUAL", "LSQB"} <= accepts and "STATE" not in accepts:
+        return _after_first_name(place)
+    if before == "RSQB" and accepts == {"EQUAL"}:
+        return _after_left_side(place)
+    if before == "NAME" and {"IN", "RSQB", "COMMA"} <= accepts and token.type in _OPERATORS:
         return (
-            f"{_found(token)}: a comparison may stand only in binders, after `if`, and in `where`",
-            "one `=` defines a name" if token == "==" else None,
+            f"{found} left of `=`, where only index variables may stand",
+            "write `z[i] = …`, and `i - 1` on the right",
         )
-    if token.type == "EQUAL" and after_expression:
+    if before == "RSQB" and token.type == "TILDE":
+        return "`~`: only parameters start at random", None
+    if before == "RSQB" and token.type == "EQUAL" and "COLON" in accepts:
+        return "`=`: an input has no start", "what has one is `state` or `param`"
+    return None
+
+
+def _after_first_name(place: Place) -> tuple[str, str | None] | None:
+    """The token follows the first word of a statement."""
+    token, previous, found = place.token, place.previous, _found(place.token)
+    if previous is None:
+        return None
+    if token.type in ("NAME", *_STARTS) and not place.begins_line:
+        return f"`{_short(previous)}` begins no declaration", _near(previous, {*_STARTS, "ENERGY"})
+    if token.type in _OPERATORS or token.type == "LPAR":
+        advice = "write `==` only in conditions" if token == "==" else f"a definition is `{_short(previous)}[i] = …`"
+        return f"{found} cannot stand left of `=`", advice
+    return None
+
+
+def _after_left_side(place: Place) -> tuple[str, str | None] | None:
+    """The token follows `name[indices]` at the beginning of a statement."""
+    if place.token == "==":
+        return "`==` compares; it defines nothing", "write `=`"
+    if place.token.type in ("PLUS", "MINUS", "STAR", "SLASH"):
+        return f"{_found(place.token)} cannot stand left of `=`", f"write `x[i] = x[i] {place.token} …`"
+    return None
+
+
+def _after_expression(place: Place) -> tuple[str, str | None] | None:
+    """The token stands where an operator or the end of the expression was due."""
+    token, previous, accepts, found = place.token, place.previous, place.accepts, _found(place.token)
+    before = previous.type if previous is not None else ""
+    if token.type == "COMPARE" and "COMPARE" not in accepts:
+        advice = "one `=` defines a name" if token == "==" else None
+        return f"{found}: a comparison may stand only in binders, after `if`, and in `where`", advice
+    if token.type == "EQUAL":
         if "COMPARE" in accepts:
             return "`=` is not a comparison", "write `==`"
-        return "`=` may stand only after a name with its indices: `z[i] = …`", None
-    if token.type == "PLUS" and "NUMBER" in accepts:
-        return "`+` needs a left side", "leave a sign `+` out"
-    if token.type == "IF" and after_expression:
+        return "`=` may stand only after a name and its indices", "a definition is `z[i] = …`"
+    if token.type == "IF":
         return "`if` may stand only in the brackets of a reduction", "write `where(condition, a, b)`"
-    if token.type in ("NAME", "NUMBER") and after_expression and before in ("NUMBER", "NAME", "RPAR", "RSQB"):
+    if token.type in ("AND", "OR", "NOT", "IN"):
+        return f"{found} joins conditions, and here stands a number", None
+    if "COMPARE" in accepts and token.type in ("RPAR", "RSQB", "COMMA") and accepts.isdisjoint({token.type}):
+        return f"{found} where a comparison is missing", "a condition compares two numbers: `a < b`, `a == b`"
+    if previous is not None and (token.type in ("NAME", "NUMBER", "LPAR") or _is_word(token)):
+        advice = "a product is `*` or `@`"
         if before == "RSQB":
-            advice = f"write `*` or `@` for a product, or brackets for the body of a reduction: `(…)`, as in `sum[k]({token})`"
-        else:
-            advice = (
-                f"write `*`: `{previous} * {token}`"
-                if before in ("NAME", "NUMBER")
-                else "write `*` or `@` for a product"
-            )
-        return f"{_found(token)} cannot follow what stands before it", advice
-    if token.type == "NUMBER" and "NAME" in accepts and "NUMBER" not in accepts:
-        return f"{_found(token)} where a name should stand", "sizes are header names: `energy name(d, r = 3)`"
+            advice += f"; the body of a reduction stands in brackets, as in `sum[k]({_short(token)}…)`"
+        elif before in ("NUMBER", "NAME"):
+            advice = f"a product is `{_short(previous)} * {_short(token)}`"
+        return f"{found} cannot follow `{_short(previous)}`", advice
     return None

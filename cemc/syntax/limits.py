@@ -1,6 +1,6 @@
 """How large a file may be. Every limit is far above what a paper's equations need, and is reported with its place."""
 
-MAX_CHARACTERS = 262_144
+MAX_CHARACTERS = 65_536
 MAX_NAME = 100
 MAX_NUMBER = 60
 """Characters of one number."""

@@ -111,6 +111,7 @@ def check_tokens(tokens: Iterable[Token], text: str) -> Checked:
         else:
             if token.type == "TRANSPOSE" and _LETTER.match(text, end):
                 result.errors.append(TouchingLetter(Span(start, end + 1), "`.T`", suggestion="put a space after `.T`"))
+                result.broken.append(start)
             result.tokens.append(token)
     return result
 
@@ -123,11 +124,16 @@ def _number(token: Token, start: int, end: int, text: str, result: Checked) -> i
     if stop > end:
         rest = text[end:stop]
         advice = None
-        if rest[0].isalpha() and not re.match(r"[eExX][0-9]*$|[xX]", rest):
+        product = rest.isidentifier() and rest[0] != "_" and not re.match(r"[eE][0-9]*$", rest)
+        product = product and not (token == "0" and rest[0] in "xXbBoO")
+        if product:
             advice = f"write `{_short(token)} * {_short(rest)}`"
         elif rest[0] == "_":
             advice = "write the digits without `_`"
         result.errors.append(TouchingLetter(Span(start, stop), f"the number `{_short(token)}`", suggestion=advice))
+        if product:
+            result.tokens.append(Token("STAR", "*", start_pos=end, end_pos=end))
+            return end
     elif text[end : end + 1] == "." and text[end : end + 2] != ".T":
         stop = end + 1
         result.errors.append(
@@ -166,7 +172,7 @@ def _name(token: Token, result: Checked) -> None:
             if kind:
                 result.tokens.append(_piece(token, kind, part, word))
             else:
-                result.errors.append(StrangeCharacter(Span(start + word, start + word + 1), shown(part[0])))
+                _strange(part[0], start + word, token, result)
         if place < len(token):
             _strange(token[place], start + place, token, result)
         word = place + 1
@@ -203,6 +209,10 @@ def _unknown(start: int, text: str, result: Checked) -> int:
     if _HIDDEN.match(character):
         return end
     advice = _ADVICE.get(character)
+    string = re.compile(r'"[^"\r\n]*"').match(text, start)
+    if string:
+        result.errors.append(StrangeCharacter(Span(*string.span()), shown(character), suggestion=advice))
+        return string.end()
     digits = re.compile(r"\.[0-9]+").match(text, start)
     if digits:
         result.errors.append(

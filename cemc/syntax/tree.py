@@ -266,6 +266,7 @@ class File(Node):
 
     energies: tuple[EnergyDeclaration, ...]
     errors: tuple[Diagnostic, ...]
+    unreadable: tuple[Span, ...] = ()
 
 
 def children(node: Node) -> Iterator[Node]:
