@@ -20,6 +20,8 @@ def rotate(u: Tensor, base: float = 10000.0) -> Tensor:
 class LlamaAttention(nn.Module):
     """x + O softmax((R Q z)(R K z)' / sqrt(r)) V z with z = rmsnorm(x) * gain, causal, R the rotary rotation."""
 
+    causal = True
+
     def __init__(self, d: int, heads: int) -> None:
         super().__init__()
         self.heads = heads
@@ -43,6 +45,8 @@ class LlamaAttention(nn.Module):
 
 class LlamaMlp(nn.Module):
     """x + D (silu(G z) * (U z)) with z = rmsnorm(x) * gain."""
+
+    causal = True
 
     def __init__(self, d: int, f: int) -> None:
         super().__init__()

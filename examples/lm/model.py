@@ -20,8 +20,8 @@ LAYERS = {
     "llama": (("examples.lm.llama", "LlamaAttention"), ("examples.lm.llama", "LlamaMlp")),
 }
 
-# Each layer's update is linear in one of these. They start smaller by sqrt(number of layers), so that all updates together
-# start as large as one would be alone.
+# Each layer's update is linear in one of these. They start smaller by sqrt(number of layers), so that all updates
+# together start as large as one would be alone.
 UPDATE_SCALES = ("eta", "V", "out.weight", "down.weight")
 
 # What weight decay pulls on: the matrices that project, by name, since a per-head diagonal has two axes as well.
@@ -48,6 +48,9 @@ class Decoder(nn.Module):
             self.layers.append(mlp(d=config.d, f=config.f))
         self.norm = nn.RMSNorm(config.d, eps=1e-6)
 
+        for layer in self.layers:
+            if not layer.causal:
+                raise ValueError(f"{type(layer).__name__} reads later tokens: it would be told what it should predict")
         nn.init.normal_(self.embedding.weight, std=0.02)
         with torch.no_grad():
             for layer in self.layers:

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from examples.lm.config import Config
+from examples.lm.llama import LlamaMlp
 from examples.lm.model import LAYERS, PROJECTIONS, UPDATE_SCALES, Decoder, layer_classes, parameter_groups
 
 VOCABULARY = 50
@@ -33,6 +34,12 @@ def test_a_token_sees_the_past_and_nothing_else(model: Decoder) -> None:
     difference = (model(tokens) - model(changed)).abs().amax(dim=(0, 2))  # [token]
     assert difference[:9].max() == 0
     assert difference[9:].min() > 1e-6, "a later token does not see the change"
+
+
+def test_a_layer_that_sees_the_future_is_refused(small: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LlamaMlp, "causal", False)
+    with pytest.raises(ValueError, match="LlamaMlp reads later tokens"):
+        Decoder(small.model, VOCABULARY, "llama")
 
 
 def test_the_start_is_near_the_uniform_distribution(model: Decoder) -> None:
