@@ -10,6 +10,7 @@ from torch import Tensor
 
 NODES = 15
 MAX_BISECTIONS = 60  # enough to run a jump down to the last bit
+MAX_PANELS = 512  # at work for one integral; a kink or a jump keeps one
 TOLERANCE = 3e-15  # of the integral of |f|
 
 
@@ -21,13 +22,15 @@ def _gauss_legendre(count: int) -> tuple[Tensor, Tensor]:
     return nodes, 2.0 * vectors[0].square()
 
 
-def _panel(f: Callable[[Tensor], Tensor], low: Tensor, high: Tensor, rule: tuple[Tensor, Tensor]) -> Tensor:
-    """Integral of f over each [low, high], one panel each. All `[M]`."""
+def _panel(
+    f: Callable[[Tensor], Tensor], low: Tensor, high: Tensor, rule: tuple[Tensor, Tensor]
+) -> tuple[Tensor, Tensor]:
+    """Integrals of f and of |f| over each [low, high], one panel each. All `[M]`; the second is not negative."""
     nodes, weights = rule
     half = 0.5 * (high - low)
     points = (0.5 * (high + low))[:, None] + half[:, None] * nodes
     values = f(points.reshape(-1)).reshape(points.shape)
-    return half * (values * weights).sum(-1)
+    return half * (values * weights).sum(-1), half.abs() * (values.abs() * weights).sum(-1)
 
 
 def quadrature(f: Callable[[Tensor], Tensor], upper: Tensor) -> Tensor:
@@ -38,16 +41,17 @@ def quadrature(f: Callable[[Tensor], Tensor], upper: Tensor) -> Tensor:
     rule = _gauss_legendre(NODES)
     low, high = torch.zeros_like(upper), upper
     owner = torch.arange(upper.numel())
-    coarse = _panel(f, low, high, rule)
-    magnitude = _panel(lambda u: f(u).abs(), low, high, rule).abs()
+    coarse, magnitude = _panel(f, low, high, rule)
     total = torch.zeros_like(upper)
     for bisection in range(MAX_BISECTIONS):
         middle = 0.5 * (low + high)
-        left, right = _panel(f, low, middle, rule), _panel(f, middle, high, rule)
+        (left, left_size), (right, right_size) = _panel(f, low, middle, rule), _panel(f, middle, high, rule)
         fine = left + right
         # Written so that NaN and infinities count as settled: an f not finite on the way is not finite at the end.
-        unsettled = (fine - coarse).abs() > TOLERANCE * magnitude[owner]
+        unsettled = (fine - coarse).abs() > TOLERANCE * torch.maximum(magnitude[owner], left_size + right_size)
         unsettled &= fine.isfinite() & (bisection < MAX_BISECTIONS - 1)
+        # Near a pole f is rounding noise, and its integral infinite: no use in halving on.
+        unsettled &= torch.bincount(owner[unsettled], minlength=upper.numel())[owner] < MAX_PANELS
         total = total.index_add(0, owner[~unsettled], fine[~unsettled])
         if not bool(unsettled.any()):
             break

@@ -46,7 +46,8 @@ def close(actual: Tensor, expected: Tensor, tolerance: float = 1e-12) -> bool:
     """Whether shapes agree and so do values, relative to the norm of `expected`; NaN is never close."""
     if actual.shape != expected.shape:
         return False
-    return bool((actual - expected).norm() <= tolerance * max(float(expected.norm()), 1e-12))
+    difference, size = float((actual - expected).detach().norm()), float(expected.detach().norm())
+    return difference <= tolerance * max(size, 1e-12)
 
 
 def same_gradients(actual: Tensor, expected: Tensor, inputs: list[Tensor], tolerance: float = 1e-11) -> bool:

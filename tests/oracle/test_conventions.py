@@ -60,7 +60,7 @@ def test_empty_row(kind: str) -> None:
     x = random(3, 2)
     text = f"energy e(d) {{ state x[token, d] E[i] = {kind}[j < i](dot(x[i], given(x[j]))) }}"
     energy = oracle(text, d=2).energy({"x": x}, {})
-    assert float(energy[0]) == 0.0
+    assert float(energy[0].detach()) == 0.0
     assert bool(energy[1:].isfinite().all())
     g = gradient(text, x, d=2)
     assert close(g[0], torch.zeros(2, dtype=torch.float64))
@@ -196,7 +196,7 @@ def test_look_ups_outside_a_table_are_zero() -> None:
     expected = torch.stack([(rows[i] + after[i]) @ x[i] for i in range(5)])
     found = oracle(text, {"T": T}, d=2, kinds=3).energy({"x": x}, {"kind": kind})
     assert close(found, expected)
-    assert close(torch.autograd.grad(found.sum(), T)[0], torch.stack([2 * x[0] + x[4], x[3] + x[4], x[0] + x[1]]))
+    assert close(torch.autograd.grad(found.sum(), T)[0], torch.stack([x[0] + x[4], x[3] + x[4], x[0] + x[1]]))
 
 
 def test_integer_exponents_of_negative_bases() -> None:

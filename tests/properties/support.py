@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+import itertools
 import random
 import tempfile
 from functools import cache
@@ -10,7 +12,7 @@ from typing import Any
 
 import torch
 
-from cemc.compiler import load
+from cemc.compiler import Trace, compile_source
 from cemc.oracle.compare import TOLERANCE, Comparison, build
 from cemc.oracle.draw import Configuration, draw, draw_sizes
 from cemc.semantics import analyse
@@ -19,24 +21,28 @@ from cemc.source import Source
 from cemc.syntax import parse, read_source
 
 BACKENDS = ("generic", "torch")
+NUMBERS = itertools.count()
 
 
 @cache
 def compiled(path: Path) -> tuple[Energy, Any]:
     """The only energy of a file, typed and as a class."""
-    source = read_source(path)
-    (energy,) = analyse(parse(source), source).energies
-    return energy, load(path)
+    return compiled_source(read_source(path))
 
 
-def compiled_text(text: str) -> tuple[Energy, Any]:
-    """The same of a text."""
-    source = Source("random.cem", text)
+def compiled_source(source: Source) -> tuple[Energy, Any]:
+    """The same of a source: the whole pipeline, without the cache."""
     (energy,) = analyse(parse(source), source).energies
+    (result,) = compile_source(source, Trace())
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "random.cem"
-        path.write_text(text)
-        return energy, load(path)
+        path = Path(folder) / f"{result.name}.py"
+        path.write_text(result.code)
+        specification = importlib.util.spec_from_file_location(f"generated_{next(NUMBERS)}", path)
+        assert specification is not None
+        assert specification.loader is not None
+        module = importlib.util.module_from_spec(specification)
+        specification.loader.exec_module(module)
+    return energy, getattr(module, result.class_name)
 
 
 def disagreement(
@@ -53,7 +59,7 @@ def disagreement(
 
 def compare_text(text: str, seed: int) -> str:
     """Compiles a text and compares it with the oracle at small sizes; what differs, or nothing."""
-    energy, layer_class = compiled_text(text)
+    energy, layer_class = compiled_source(Source("random.cem", text))
     sizes = draw_sizes(energy, random.Random(seed), largest=4)
     lengths = {axis.name: 1 + (seed + number) % 4 for number, axis in enumerate(energy.runtime_axes)}
     batch: tuple[int, ...] = ((), (2,))[seed % 2]
@@ -89,4 +95,4 @@ def _replaced(energy: Energy, name: str, value: torch.Tensor, cut: int, seed: in
     return torch.cat((value.detach().narrow(axis, 0, cut), other), axis)
 
 
-__all__ = ["compare_text", "compiled", "compiled_text", "disagreement", "draw", "reads_the_future"]
+__all__ = ["compare_text", "compiled", "disagreement", "draw", "reads_the_future"]
