@@ -41,13 +41,19 @@ def oracle_groups(
 ) -> dict[str, Group]:
     """What is compared, from the oracle: updates of several numbers of steps, and energies at the states themselves and
     held at `context`."""
-    oracle = Oracle(energy, configuration.sizes, configuration.parameters, configuration.constants)
     states, givens = configuration.states, configuration.givens
 
-    def value(name: str, held: Mapping[str, Tensor] | None) -> dict[str, Tensor]:
-        return {name: oracle.energy(states, givens, held, name)}
+    def oracle() -> Oracle:
+        # Anew for each group, since backward frees the graph from raw to positive parameters.
+        return Oracle(energy, configuration.sizes, configuration.parameters, configuration.constants)
 
-    groups: dict[str, Group] = {_update_name(count): partial(oracle.update, states, givens, count) for count in steps}
+    def update(count: int | None) -> dict[str, Tensor]:
+        return oracle().update(states, givens, count)
+
+    def value(name: str, held: Mapping[str, Tensor] | None) -> dict[str, Tensor]:
+        return {name: oracle().energy(states, givens, held, name)}
+
+    groups: dict[str, Group] = {_update_name(count): partial(update, count) for count in steps}
     for name in energy_names(energy):
         groups[name] = partial(value, name, None)
         groups[f"{name} in context"] = partial(value, name, context)

@@ -15,7 +15,8 @@ from cemc.semantics.typed import Energy, Expr, Given, Parameter, Size
 
 ATTEMPTS = 500
 LENGTHS = (1, 2, 3, 5, 8)
-LARGEST = 8  # of a header name that is drawn
+DRAWN = (1, 2, 3, 4, 4, 6, 6, 8, 8)  # header names without a default; many divide by the small ones
+SMALL = (1, 2, 2, 3, 3, 4)  # header names with a number for default
 LARGEST_DEFAULT = 64  # of one that follows from others
 
 
@@ -54,7 +55,7 @@ class Configuration:
         return ", ".join(f"{name} {value}" for name, value in {**self.sizes, **shapes}.items())
 
 
-def draw_sizes(energy: Energy, rng: random.Random, largest: int = LARGEST) -> dict[str, int]:
+def draw_sizes(energy: Energy, rng: random.Random, largest: int = max(DRAWN)) -> dict[str, int]:
     """Small header sizes: defaults made of other names are kept, the rest is drawn until all divide and the axes
     rotated by rope are even."""
     rotated = rotated_axes(energy)
@@ -62,9 +63,10 @@ def draw_sizes(energy: Energy, rng: random.Random, largest: int = LARGEST) -> di
         drawn = {}
         for name, header in energy.header.items():
             if header.default is None:
-                drawn[name] = rng.randint(1, largest)
+                drawn[name] = rng.choice([size for size in DRAWN if size <= largest])
             elif not any(isinstance(part, Size) for part in walk(header.default)):
-                drawn[name] = rng.randint(1, min(4, max(2, int(exact(header.default, {})))))
+                usual = max(2, int(exact(header.default, {})))
+                drawn[name] = rng.choice([size for size in SMALL if size <= usual])
         try:
             sizes = header_sizes(energy, **drawn)
         except ValueError:
