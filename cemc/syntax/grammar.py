@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
+from typing import Any
 
 from lark import Lark, Token
 from lark.lark import PostLex
@@ -25,15 +26,16 @@ class _KeepUnknown(PostLex):
         return stream
 
 
+OPTIONS: dict[str, Any] = {
+    "parser": "lalr",
+    "lexer": "basic",
+    "start": "file",
+    "keep_all_tokens": True,
+    "maybe_placeholders": False,
+    "postlex": _KeepUnknown(),
+}
+
+
 @cache
 def parser() -> Lark:
-    return Lark(
-        grammar_text(),
-        parser="lalr",
-        lexer="basic",
-        start="file",
-        keep_all_tokens=True,
-        maybe_placeholders=False,
-        postlex=_KeepUnknown(),
-        transformer=Build(),
-    )
+    return Lark(grammar_text(), transformer=Build(), **OPTIONS)

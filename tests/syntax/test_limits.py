@@ -1,0 +1,95 @@
+"""Files of any size and depth end in a tree or in located errors, soon."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from cemc.diagnostics import CemError
+from cemc.semantics import analyse
+from cemc.source import Source
+from cemc.syntax import parse, source_of
+from cemc.syntax.limits import MAX_CHARACTERS, MAX_DEPTH
+
+HEAD = "energy a(d) { state x[token, d] E[i] = "
+
+
+def faults(text: str) -> str:
+    source = Source("f.cem", text)
+    with pytest.raises(CemError) as caught:
+        analyse(parse(source), source)
+    return str(caught.value)
+
+
+DEEP = {
+    "brackets": "(" * 20_000,
+    "closed": "(" * 20_000 + "1" + ")" * 20_000,
+    "subscripts": "x" + "[i]" * 15_000,
+    "opening subscripts": "x[" * 20_000,
+    "signs": "-" * 50_000 + "1",
+    "powers": "2^" * 20_000 + "1",
+    "products": "2*" * 20_000 + "1",
+    "transposes": "x" + ".T" * 20_000,
+    "conditions": "sum[j if " + "not " * 10_000 + "j < i](1)",
+    "calls": "exp(" * 10_000 + "1" + ")" * 10_000,
+}
+
+
+@pytest.mark.parametrize("name", DEEP)
+def test_depth(name: str) -> None:
+    start = time.perf_counter()
+    report = faults(HEAD + DEEP[name] + "}")
+    assert f"nested more than {MAX_DEPTH} deep" in report
+    assert report.startswith("f.cem:1:")
+    assert time.perf_counter() - start < 20
+
+
+def test_nesting_100_000_deep_is_a_located_error() -> None:
+    assert faults(HEAD + "(" * 100_000 + "1" + ")" * 100_000 + "}").startswith(f"f.cem:1:{MAX_CHARACTERS + 1}: error")
+    assert faults("{" * 100_000).startswith("f.cem:1:")
+
+
+def test_size() -> None:
+    for text in ("a" * 1_000_000, "#" * 1_000_000, "\n" * 1_000_000, HEAD + "1 + " * 250_000):
+        assert f"longer than {MAX_CHARACTERS} characters" in faults(text)
+
+
+def test_depth_within_the_limit_is_fine() -> None:
+    depth = MAX_DEPTH - 20
+    source = Source("f.cem", HEAD + "(" * depth + "norm2(x[i])" + ")" * depth + "}")
+    assert len(analyse(parse(source), source).energies) == 1
+
+
+def test_a_sum_may_be_long() -> None:
+    """Its tree is balanced, so that stages that recurse take it."""
+    source = Source("f.cem", HEAD + " - ".join(["norm2(x[i])"] * 2_000) + "}")
+    (energy,) = analyse(parse(source), source).energies
+    deepest, pending = 0, [(energy.definitions["E"].body, 1)]
+    while pending:
+        node, depth = pending.pop()
+        deepest = max(deepest, depth)
+        pending += [(getattr(node, side), depth + 1) for side in ("left", "right") if hasattr(node, side)]
+    assert deepest < 20
+
+
+def test_many_errors_are_reported_in_part() -> None:
+    report = faults("energy a(d) {" + "\n z[i] = a + " * 3_000)
+    assert report.count("error") <= 60
+
+
+@pytest.mark.parametrize("byte", [b"\0", b"\x1b", b"\x7f", "\u202e".encode(), "\u2028".encode()])
+def test_hidden_characters(byte: bytes) -> None:
+    source = source_of(b"energy a(d) { # " + byte + b"\n state x[token, d] E[i] = norm2(x[i]) }", "f.cem")
+    with pytest.raises(CemError, match="hidden character") as caught:
+        analyse(parse(source), source)
+    assert str(caught.value).startswith("f.cem:1:17: error")
+    assert byte.decode() not in str(caught.value)
+
+
+def test_bytes_that_are_not_text() -> None:
+    with pytest.raises(CemError) as caught:
+        source_of("energy a(d) {\n  # é ".encode() + b"\xff\xfe", "f.cem")
+    first, line, caret = str(caught.value).splitlines()
+    assert first == "f.cem:2:7: error: byte 0xff is not UTF-8 text"
+    assert line.index("�") == caret.index("^")
