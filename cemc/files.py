@@ -15,9 +15,9 @@ class NotGenerated(FileExistsError):
 
 
 def write_generated(path: str | Path, text: str) -> None:
-    """Writes `text` to `path`, replacing only what cemc generated. Folders are created; a file with the same text is left.
+    """Writes `text` to `path`, replacing only what cemc generated. Folders are created; the same text is left as it is.
 
-    Readers see the old file or the new one, never a part. Raises NotGenerated, or OSError if the file cannot be written.
+    Readers see the old file or the new one, never a part. Raises NotGenerated, or OSError if it cannot be written.
     """
     path = Path(os.path.realpath(path))
     if path.exists():

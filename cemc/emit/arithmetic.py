@@ -9,7 +9,7 @@ from cemc.emit.code import PRODUCT, SUM, Code, chain, method, negative, number, 
 
 
 def add(terms: list[Code]) -> Code:
-    """The sum of `terms`: names first and literals last; terms with a minus are subtracted, if another can come first."""
+    """The sum of `terms`: names first and literals last; terms with a minus are subtracted, if not first."""
     ordered = sorted(terms, key=lambda term: (term.positive is not None, _is_literal(term), term.weight > 0))
     if not _is_literal(ordered[0]):
         ordered.sort(key=_is_literal)

@@ -1,7 +1,8 @@
-"""From nodes to statements: what gets a variable, what it is called, what stands before the loop, and in which dtype it is."""
+"""From nodes to statements: what gets a variable, its name and dtype, and what stands before the loop."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -21,8 +22,11 @@ from cemc.program.nodes import Node, Operand
 # An expression with more operations than this gets variables for its parts.
 _WEIGHT = 6
 
-# What is left of a line for an expression, its variable and its comment, in a loop and with a cast behind it.
-_LENGTH = WIDTH - 26
+# What is left of a line in a loop.
+_LENGTH = WIDTH - 12
+
+# A part longer than this is rather broken up than made a variable as it is.
+_LARGE = 56
 
 _ALWAYS = (nodes.Attention, nodes.Gather, nodes.Max, nodes.FirstMax, nodes.Rotate, nodes.Weights, nodes.Positions)
 
@@ -43,9 +47,9 @@ class Section:
 class Body:
     """The statements that compute `roots`.
 
-    `arguments`: the variables that hold the tensors the method is given, by role and name; the first is not None of them tells
-    the device. `loop`: the statements run again and again on the states, so what depends on no state comes before them.
-    `fused`: matrix products run in `low`. `owner`: what stands before sizes and constants.
+    `arguments`: the variables that hold the tensors the method is given, by role and name; the first tells the device.
+    `loop`: the statements run again and again on the states, so what depends on no state comes before them. `fused`:
+    matrix products run in `low`. `owner`: what stands before sizes and constants.
     """
 
     def __init__(
@@ -75,7 +79,7 @@ class Body:
     def _study(self, roots: Sequence[Node]) -> None:
         """Counts the uses of each node, and notes the dtypes it is wanted in and whether it changes in the loop."""
         self._uses: dict[int, int] = {}
-        self._wanted: dict[int, set[Dtype]] = {}
+        self._wanted: dict[int, Counter[Dtype]] = {}
         self._changes: dict[int, bool] = {}
         self._hoisted: set[int] = set()
         self._roles: dict[int, frozenset[str]] = {}
@@ -94,7 +98,7 @@ class Body:
 
     def _count(self, node: Node, dtype: Dtype) -> None:
         self._uses[node.number] = self._uses.get(node.number, 0) + 1
-        self._wanted.setdefault(node.number, set()).add(dtype)
+        self._wanted.setdefault(node.number, Counter())[dtype] += 1
 
     def _visit(self, node: Node) -> None:
         if isinstance(node, nodes.Tensor):
@@ -113,17 +117,24 @@ class Body:
             self.variable(node)
 
     def _printed(self, node: Node, spare: int = 0) -> Code:
-        """The expression for a node. If it is too much for a line, its largest part that has no variable yet gets one."""
+        """The expression for a node, parts of it made variables as long as it is too much for a line."""
         while True:
             code = self._printer.code(node)
             long = len(code.text) > _LENGTH - spare
-            if code.weight <= _WEIGHT and not long:
+            if (code.weight <= _WEIGHT and not long) or not self._shorten(node, 0 if long else 1):
                 return code
-            parts = [n for n in operands(node) if n.number in self._pending]
-            parts = [n for n in parts if self._codes[n.number].weight > (0 if long else 1)]
-            if not parts:
-                return code
-            self.variable(max(parts, key=lambda n: (self._codes[n.number].weight, n.number)))
+
+    def _shorten(self, node: Node, weight: int) -> bool:
+        """Makes a variable of the largest part of a node's expression, or of a part of that if it has large ones."""
+        parts = [n for n in operands(node) if n.number in self._pending and self._codes[n.number].weight > weight]
+        if not parts:
+            return False
+        part = max(parts, key=lambda n: (len(self._codes[n.number].text), n.number))
+        if len(self._codes[part.number].text) > _LARGE and self._shorten(part, 0):
+            self._codes[part.number] = self._printer.code(part)
+        else:
+            self.variable(part)
+        return True
 
     # ------------------------------------------------------------------------------------ what the printers ask for
 
@@ -140,7 +151,7 @@ class Body:
         if isinstance(node, nodes.Tensor):
             return self._leaf(node, want)
         code = self._codes[node.number]
-        return self._cast(code, self._stored[node.number], want) if self._is_real_tensor(node) else code
+        return self._as_wanted(node, code, self._stored[node.number], want) if self._is_real_tensor(node) else code
 
     def placed(self, operand: Operand, rank: int, want: Dtype = "acc") -> Code:
         """An operand aligned with the frame of its user."""
@@ -163,32 +174,30 @@ class Body:
         """The variable that holds a node, made now if there is none."""
         if node.number not in self._pending:
             return self.use(node)
-        variable = self._named(node)
-        comment = shape(node)
-        code = self._printed(node, spare=len(f"{variable} = ") + len(comment))
-        self._pending.discard(node.number)
+        wanted, comment = self._wanted_name(node), shape(node)
+        have = want = self._stored[node.number]
         if self._is_real_tensor(node):
-            dtype: Dtype = "low" if self._wanted[node.number] == {"low"} else "acc"
-            code = self._cast(code, self._stored[node.number], dtype)
-            self._stored[node.number] = dtype
+            want = self._kept_in(node)
+        code = self._printed(node, spare=len(f"{wanted} =   # {comment}") + (0 if have == want else len(".to(acc)")))
+        variable = self.scope.numbered(wanted)
+        self._pending.discard(node.number)
+        code = self._cast(code, have, want)
+        self._stored[node.number] = want
         self._section(node).add(variable, code, comment)
         self._codes[node.number] = name(variable)
         return self._codes[node.number]
 
-    def _named(self, node: Node) -> str:
-        """A new variable for a node: what the source calls it, else something that tells what it is."""
+    def _wanted_name(self, node: Node) -> str:
+        """What a node's variable should be called: what the source calls it, else something that tells what it is."""
         if node.hint is None:
-            return self._temporary(describe(node, self._called))
+            return self._unclaimed(describe(node, self._called))
         roles = self._roles[node.number] & {"state", "context", "input"}
-        wanted = f"{node.hint}_{next(iter(roles))}" if len(roles) == 1 and "state" not in roles else node.hint
-        return self.scope.numbered(wanted)
+        return f"{node.hint}_{next(iter(roles))}" if len(roles) == 1 and "state" not in roles else node.hint
 
-    def shared(
-        self, key: tuple[object, ...], reads: Sequence[Node], wanted: Sequence[str], code: Code
-    ) -> list[str]:
+    def shared(self, key: tuple[object, ...], reads: Sequence[Node], wanted: Sequence[str], code: Code) -> list[str]:
         """Variables for something several nodes need that is no node itself; `reads` are the nodes it depends on."""
         if key not in self._shared:
-            self._shared[key] = [self._temporary(each) for each in wanted]
+            self._shared[key] = [self.scope.numbered(self._unclaimed(each)) for each in wanted]
             section = self.inside if any(self._changes[n.number] for n in reads) else self.before
             section.add(", ".join(self._shared[key]), code)
         return self._shared[key]
@@ -218,8 +227,10 @@ class Body:
 
     def lines(self, indent: int) -> tuple[list[str], list[str]]:
         """The statements before the loop, and those in it."""
-        order = [*self.context.energy.parameters]
-        leaves = sorted(self.leaves.statements, key=lambda each: order.index(each[0][:-3]) if each[0][:-3] in order else -1)
+        order = list(self.context.energy.parameters)
+        leaves = sorted(
+            self.leaves.statements, key=lambda each: order.index(each[0][:-3]) if each[0][:-3] in order else -1
+        )
         return [*Section(leaves).lines(indent), *self.before.lines(indent)], self.inside.lines(indent + 4)
 
     # ---------------------------------------------------------------------------------------------------- details
@@ -234,6 +245,18 @@ class Body:
         if have == want or not self.fused:
             return code
         return method(code, "to", self.low if want == "low" else self.acc)
+
+    def _kept_in(self, node: Node) -> Dtype:
+        """The dtype of a node's variable: `low` if every user wants that."""
+        return "low" if self._wanted[node.number]["acc"] == 0 else "acc"
+
+    def _as_wanted(self, node: Node, code: Code, have: Dtype, want: Dtype) -> Code:
+        """A cast of a variable that several users want has a variable of its own."""
+        if have == want or not code.is_name or self._wanted[node.number][want] < 2:
+            return self._cast(code, have, want)
+        cast = self._cast(code, have, want)
+        (variable,) = self.shared(("cast", node.number, want), (node,), (f"{code.text}_{want}",), cast)
+        return name(variable)
 
     def _called(self, node: Node) -> str | None:
         """What a node is called, if it has a name."""
@@ -255,19 +278,21 @@ class Body:
         self.inside.statements.remove(statement)
         return statement[1]
 
-    def _temporary(self, wanted: str) -> str:
-        """A variable that has no name in the source, and takes none that has."""
-        return self.scope.numbered(f"{wanted}_" if wanted in self.context.declared else wanted)
+    def _unclaimed(self, wanted: str) -> str:
+        """A name that nothing in the source has."""
+        return f"{wanted}_" if wanted in self.context.declared else wanted
 
     def _leaf(self, node: nodes.Tensor, want: Dtype) -> Code:
         if node.role != "parameter":
-            return self._cast(name(self._arguments[node.role, node.name]), "acc", want)
-        dtype: Dtype = "low" if self._wanted[node.number] == {"low"} else "acc"
+            return self._as_wanted(node, name(self._arguments[node.role, node.name]), "acc", want)
+        dtype = self._kept_in(node)
         if (node.name, dtype) not in self._parameters:
             variable = self.scope.local(node.name)
-            self.leaves.add(variable, call(f"self.{node.name}.to", self.low if dtype == "low" else self.acc), shape(node))
+            self.leaves.add(
+                variable, call(f"self.{node.name}.to", self.low if dtype == "low" else self.acc), shape(node)
+            )
             self._parameters[node.name, dtype] = variable
-        return self._cast(name(self._parameters[node.name, dtype]), dtype, want)
+        return self._as_wanted(node, name(self._parameters[node.name, dtype]), dtype, want)
 
     def _length_from(self, axis: str) -> tuple[str, int]:
         for (_, tensor), variable in self._arguments.items():

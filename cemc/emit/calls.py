@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from cemc.emit.code import bracket
+from cemc.emit.code import summary as docstring
 from cemc.emit.context import Context
 from cemc.emit.methods import Method
 from cemc.emit.names import Scope
@@ -59,9 +60,8 @@ def forward(context: Context, generic: Method, fused: Method | None) -> Forward:
     values |= {"steps": "steps", "low": low}
     times = "one update" if repeat == 1 else f"{repeat} updates"
     summary = f"{_listed(energy, states)} after {times}, or after `steps`{_given_text(energy)}."
-    return Forward(
-        signature, summary, checks, states[0], low, _call(generic, values), "" if fused is None else _call(fused, values)
-    )  # fmt: skip
+    quick = _call(fused, values) if fused is not None else ""
+    return Forward(signature, docstring(summary, 8), checks, states[0], low, _call(generic, values), quick)
 
 
 def energy_call(context: Context, methods: Mapping[str, Method]) -> EnergyCall:
@@ -75,8 +75,8 @@ def energy_call(context: Context, methods: Mapping[str, Method]) -> EnergyCall:
     tensor, string = context.library("Tensor"), context.names.builtin("str")
     one = len(states) == 1
     tuple_ = context.names.builtin("tuple")
-    held = tensor if one else f"{tuple_}[{', '.join([tensor] * len(states))}]"
-    parameters = ["self", *(f"{n}: {tensor}" for n in states), f"context: {held} | None = None"]
+    contexts_type = tensor if one else f"{tuple_}[{', '.join([tensor] * len(states))}]"
+    parameters = ["self", *(f"{n}: {tensor}" for n in states), f"context: {contexts_type} | None = None"]
     parameters += ["*", f"name: {string} | None = None"] if several else []
     parameters += [f"**{givens}: {tensor}"] if givens else []
     signature = "\n".join(bracket("def energy(", parameters, f") -> {tensor}:", 4))
@@ -97,9 +97,18 @@ def energy_call(context: Context, methods: Mapping[str, Method]) -> EnergyCall:
     values |= {f"context {n}": v for n, v in contexts.items()}
     named = [(n, _call(m, values)) for n, m in methods.items()] if several else []
     names = " or ".join(f"'{n}'" for n in methods)
-    what = "Energy" if several else f"The energy {_shown(next(iter(methods)), energy)}"
-    summary = f"{what} at {_listed(energy, states)}; held parts at `context`, by default the same."
-    return EnergyCall(signature, summary, checks, states[0], named, names, _call(next(iter(methods.values())), values))
+    holds = any(argument.startswith("context ") for m in methods.values() for argument in m.arguments)
+    what = "An energy" if several else _shown(next(iter(methods)), energy)
+    default = states[0] if one else "the states"
+    held = (
+        f", held parts evaluated at `context` (default: {default})"
+        if holds
+        else "; it holds nothing, whatever `context` is"
+    )
+    summary = f"{what} at {_listed(energy, states)}{held}."
+    return EnergyCall(
+        signature, docstring(summary, 8), checks, states[0], named, names, _call(next(iter(methods.values())), values)
+    )
 
 
 # ------------------------------------------------------------------------------------------------------------ parts
@@ -149,8 +158,8 @@ def _checked(
     lines += [f'        "{label}": {checked(label, v, axes, integer, lengths)},' for label, v, axes, integer in tensors]
     lines += ["    }", ")"]
     for _, variable, axes in states:
-        own = f", *{variable}.shape[{-len(axes)}:]" if axes else ""
-        lines.append(f"{variable} = {variable}.expand(*{batch}{own})")
+        own = f" + {variable}.shape[{-len(axes)}:]" if axes else ""
+        lines.append(f"{variable} = {variable}.expand({batch}{own})")
     return lines
 
 
@@ -175,4 +184,4 @@ def _given_text(energy: typed.Energy) -> str:
     if not energy.givens:
         return ""
     shown = [f"{_shown(n, energy)}{' (integer)' if g.integer else ''}" for n, g in energy.givens.items()]
-    return f", given {', '.join(shown)}"
+    return f"; givens: {', '.join(shown)}"

@@ -1,12 +1,13 @@
 """Python expressions as text that knows how tightly it binds and where it may break.
 
-The layout is that of `ruff format`: a statement that does not fit on its line is broken inside its outermost call, or put in
-parentheses and broken before each operator of the loosest kind in it.
+The layout is that of `ruff format`: a statement that does not fit on its line is broken inside its outermost call, or
+put in parentheses and broken before each operator of the loosest kind in it.
 """
 
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -23,16 +24,17 @@ _SIMPLE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*|\d+(\.\d+)?(e[+-]?\d+)?|-\d+(\.
 class Code:
     """`text`: the expression on one line; `level`: how tightly it binds; `weight`: how many operations are in it.
 
-    The rest is for printing it better as part of something else. `parts`: for a chain, its operands with the operators before
-    them. `call`: for a call, what stands before the bracket and the arguments. `positive`: for `-u`, u. `total`: for a sum.
-    `kept`: for something made of a sum, the same with the axes of the sum (from the right, before it) kept with length 1.
+    The rest is for printing it better as part of something else. `parts`: for a chain, its operands with the operators
+    before them. `call`: for a call, what stands before the bracket, the arguments, and what stands behind. `positive`:
+    for `-u`, u. `total`: for a sum, what is summed. `kept`: for something made of a sum, the axes summed (from the right,
+    before that) and the same with these axes kept with length 1.
     """
 
     text: str
     level: int = POSTFIX
     weight: int = 0
     parts: tuple[tuple[str, str], ...] = ()
-    call: tuple[str, tuple[str, ...]] | None = None
+    call: tuple[str, tuple[str, ...], str] | None = None
     positive: Code | None = None
     total: Total | None = None
     kept: tuple[frozenset[int], Code] | None = None
@@ -75,12 +77,16 @@ def call(head: str, *arguments: Code | str) -> Code:
     """`head(arguments)`; arguments may be keyword arguments as text."""
     texts = tuple(a if isinstance(a, str) else a.text for a in arguments)
     weight = 1 + sum(a.weight for a in arguments if isinstance(a, Code))
-    return Code(f"{head}({', '.join(texts)})", POSTFIX, call=(head, texts), weight=weight)
+    return Code(f"{head}({', '.join(texts)})", POSTFIX, call=(head, texts, ")"), weight=weight)
 
 
 def method(target: Code, called: str, *arguments: Code | str) -> Code:
     """`target.called(arguments)`."""
     made = call(f"{target.at(POSTFIX)}.{called}", *arguments)
+    if target.call is not None:
+        # Broken, if need be, in the brackets of the target.
+        head, inner, tail = target.call
+        made = replace(made, call=(head, inner, f"{tail}{made.text.removeprefix(target.text)}"))
     return replace(made, weight=made.weight + target.weight)
 
 
@@ -174,7 +180,7 @@ def template(pattern: str, *operands: Code) -> Code:
     weight = 1 + sum(operand.weight for operand in operands)
     head = re.fullmatch(r"([\w.]+)\((.*)\)", pattern)
     if head is not None and len(operands) == 1 and head.group(2) == "{0}":
-        return Code(text, POSTFIX, call=(head.group(1), (operands[0].text,)), weight=weight)
+        return Code(text, POSTFIX, call=(head.group(1), (operands[0].text,), ")"), weight=weight)
     return Code(text, POSTFIX if _closed(text) else OR, weight=weight)
 
 
@@ -209,7 +215,8 @@ def statement(before: str, code: Code, comment: str, indent: int) -> list[str]:
         inner = [f"{margin}    {first[1]}", *(f"{margin}    {operator} {text}" for operator, text in rest)]
         return [*above, f"{margin}{before}(", *inner, f"{margin})"]
     if code.call is not None:
-        return [*above, *bracket(f"{before}{code.call[0]}(", code.call[1], ")", indent)]
+        head, arguments, tail = code.call
+        return [*above, *bracket(f"{before}{head}(", arguments, tail, indent)]
     return [*above, f"{margin}{before}(", f"{margin}    {code.text}", f"{margin})"]
 
 
@@ -223,3 +230,13 @@ def bracket(head: str, items: Sequence[str], tail: str, indent: int) -> list[str
     if len(inner) <= WIDTH:
         return [f"{margin}{head}", inner, f"{margin}{tail}"]
     return [f"{margin}{head}", *(f"{margin}    {item}," for item in items), f"{margin}{tail}"]
+
+
+def summary(text: str, indent: int) -> str:
+    """A docstring of one sentence, on more lines than one where it is long."""
+    margin = " " * indent
+    flat = f'{margin}"""{text}"""'
+    if len(flat) <= WIDTH:
+        return flat
+    lines = textwrap.wrap(text, WIDTH - indent - 3, break_long_words=False, break_on_hyphens=False)
+    return "\n".join([f'{margin}"""{lines[0]}', *(f"{margin}{line}" for line in lines[1:]), f'{margin}"""'])

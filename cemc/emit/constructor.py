@@ -12,6 +12,8 @@ from cemc.program.graph import in_order
 from cemc.program.nodes import Program
 from cemc.semantics import typed
 
+_INDENT = 8
+
 
 @dataclass(frozen=True)
 class Constructor:
@@ -23,86 +25,79 @@ class Constructor:
 
 
 def constructor(context: Context, program: Program) -> Constructor:
-    """`__init__`: sizes, constants, parameters, each checked."""
-    energy, names = context.energy, context.names
-    scalars = Scalars(context)
-    parameters = ["self", "*"]
-    lines: list[str] = []
-    int_, float_ = names.builtin("int"), names.builtin("float")
-    size, constant = context.helper("_size") if energy.header else "", context.helper("_number") if energy.constants else ""
-    for each, header in energy.header.items():
-        if header.default is None:
-            parameters.append(f"{each}: {int_}")
-            value: Code = name(each)
-        elif isinstance(header.default, typed.Number) and header.default.value.denominator == 1:
-            parameters.append(f"{each}: {int_} = {header.default.value}")
-            value = name(each)
-        else:
-            parameters.append(f"{each}: {int_} | None = None")
-            what = f"{each} = {written(context, header.default)}"
-            value = conditional(scalars.size(header.default, what), name(f"{each} is None"), name(each))
-        lines += statement(f"self.{each} = ", call(size, f'"{each}"', value), "", 8)
-    for each, declared in energy.constants.items():
-        parameters.append(f"{each}: {float_} | None = None")
-        value = conditional(scalars.value(declared.value), name(f"{each} is None"), name(each))
-        lines += statement(f"self.{each} = ", call(constant, f'"{each}"', value), "", 8)
-    for axis in _rotated(program):
-        lines.append(f'        {context.helper("_even")}("{axis}", self.{axis})')
-    torch, string = context.library("torch"), names.builtin("str")
-    parameters += [f'backend: {string} = "auto"', f"device: {torch}.device | {string} | None = None", f"dtype: {torch}.dtype | None = None"]
-    lines.append(f"        self.backend = {context.helper('_backend')}(backend)")
-    if energy.parameters:
-        lines.append(f"        {context.helper('_floating')}(dtype)")
-    for each, parameter in energy.parameters.items():
-        attribute = f"{each}_raw" if parameter.positive else each
+    """`__init__`: sizes, constants and parameters, each checked."""
+    names, torch, nn = context.names, context.library("torch"), context.library("nn")
+    string = names.builtin("str")
+    arguments, lines = _sizes(context)
+    for each, declared in context.energy.constants.items():
+        arguments.append(f"{each}: {names.builtin('float')} | None = None")
+        value = conditional(Scalars(context).value(declared.value), name(f"{each} is None"), name(each))
+        lines += statement(f"self.{each} = ", call(context.helper("_number"), f'"{each}"', value), "", _INDENT)
+    lines += [f'{context.helper("_even")}("{axis}", self.{axis})' for axis in _rotated(program)]
+    lines.append(f"self.backend = {context.helper('_backend')}(backend)")
+    if context.energy.parameters:
+        lines.append(f"{context.helper('_floating')}(dtype)")
+    for each, parameter in context.energy.parameters.items():
         sizes = [f"self.{axis.name}" for axis in parameter.axes] or ["()"]
-        empty = call(f"{torch}.empty", *sizes, "device=device", "dtype=dtype")
-        made = call(f"{context.library('nn')}.Parameter", empty)
-        comment = f"softplus of it is {each}" if parameter.positive else ""
-        lines += statement(f"self.{attribute} = ", made, comment, 8)
-    signature = "\n".join(bracket("def __init__(", parameters, ") -> None:", 4))
-    hidden = names.builtin("super") != "super"
-    base = f"{context.library('nn')}.Module.__init__(self)" if hidden else "super().__init__()"
-    return Constructor(signature, base, [line.removeprefix(" " * 8) for line in lines])
+        made = call(f"{nn}.Parameter", call(f"{torch}.empty", *sizes, "device=device", "dtype=dtype"))
+        attribute, comment = (f"{each}_raw", f"softplus of it is {each}") if parameter.positive else (each, "")
+        lines += statement(f"self.{attribute} = ", made, comment, _INDENT)
+    arguments += [
+        f'backend: {string} = "auto"',
+        f"device: {torch}.device | {string} | None = None",
+        f"dtype: {torch}.dtype | None = None",
+    ]
+    signature = "\n".join(bracket("def __init__(", ["self", "*", *arguments], ") -> None:", 4))
+    # `super()` works under no other name.
+    base = "super().__init__()" if names.builtin("super") == "super" else f"{nn}.Module.__init__(self)"
+    return Constructor(signature, base, [line.removeprefix(" " * _INDENT) for line in lines])
+
+
+def _sizes(context: Context) -> tuple[list[str], list[str]]:
+    """The header names as arguments, and statements that check and keep them."""
+    arguments, lines = [], []
+    integer = context.names.builtin("int")
+    for each, header in context.energy.header.items():
+        value: Code = name(each)
+        if header.default is None:
+            arguments.append(f"{each}: {integer}")
+        elif isinstance(header.default, typed.Number):
+            arguments.append(f"{each}: {integer} = {header.default.value}")
+        else:
+            arguments.append(f"{each}: {integer} | None = None")
+            what = f"{each} = {written(context, header.default)}"
+            value = conditional(Scalars(context).size(header.default, what), name(f"{each} is None"), name(each))
+        lines += statement(f"self.{each} = ", call(context.helper("_size"), f'"{each}"', value), "", _INDENT)
+    return arguments, lines
 
 
 def reset(context: Context) -> list[str]:
     """The body of `reset_parameters`, without indentation."""
     lines: list[str] = []
     for each, parameter in context.energy.parameters.items():
-        lines += _start(context, each, parameter)
-    return [line.removeprefix(" " * 8) for line in lines] or ["# There are none."]
+        lines += statement("", _start(context, each, parameter), "", _INDENT)
+    return [line.removeprefix(" " * _INDENT) for line in lines] or ["# There are none."]
 
 
-def _start(context: Context, each: str, parameter: typed.Parameter) -> list[str]:
-    """Statements that set one parameter to its start."""
-    init, value = f"{context.library('nn')}.init", Scalars(context).value
-    start = parameter.start
-    target = f"self.{each}"
-    if parameter.positive and isinstance(start, (typed.Normal, typed.Uniform)):
-        draw, first, second = _distribution(start)
-        fresh = call(f"{context.library('torch')}.empty_like", f"{target}_raw")
-        drawn = call(f"{init}.{draw}", fresh, value(first), value(second))
-        return statement("", call(context.helper("_start_positive"), f"{target}_raw", drawn), "", 8)
+def _start(context: Context, each: str, parameter: typed.Parameter) -> Code:
+    """The call that sets one parameter to its start."""
+    init, value, start = f"{context.library('nn')}.init", Scalars(context).value, parameter.start
+    target = f"self.{each}_raw" if parameter.positive else f"self.{each}"
+    if isinstance(start, (typed.Normal, typed.Uniform)):
+        draw = f"{init}.normal_" if isinstance(start, typed.Normal) else f"{init}.uniform_"
+        ends = (start.mean, start.std) if isinstance(start, typed.Normal) else (start.low, start.high)
+        if not parameter.positive:
+            return call(draw, target, *map(value, ends))
+        fresh = call(f"{context.library('torch')}.empty_like", target)
+        return call(context.helper("_start_positive"), target, call(draw, fresh, *map(value, ends)))
     if parameter.positive:
         number = name("1.0") if start is None else value(start)
-        raw = call(context.helper("_inverse_softplus"), f'"{each}"', number)
-        return statement("", call(f"{init}.constant_", f"{target}_raw", raw), "", 8)
-    if isinstance(start, (typed.Normal, typed.Uniform)):
-        draw, first, second = _distribution(start)
-        return statement("", call(f"{init}.{draw}", target, value(first), value(second)), "", 8)
+        return call(f"{init}.constant_", target, call(context.helper("_inverse_softplus"), f'"{each}"', number))
     if start is None:
-        return statement("", call(f"{init}.normal_", target, f"std=self.{parameter.axes[-1].name}**-0.5"), "", 8)
-    number = value(start)
-    if number.text in ("0", "1"):
-        return statement("", call(f"{init}.{'zeros_' if number.text == '0' else 'ones_'}", target), "", 8)
-    return statement("", call(f"{init}.constant_", target, number), "", 8)
-
-
-def _distribution(start: typed.Normal | typed.Uniform) -> tuple[str, typed.Expr, typed.Expr]:
-    if isinstance(start, typed.Normal):
-        return "normal_", start.mean, start.std
-    return "uniform_", start.low, start.high
+        return call(f"{init}.normal_", target, f"std=self.{parameter.axes[-1].name}**-0.5")
+    constant = value(start)
+    fill = {"0": "zeros_", "1": "ones_"}.get(constant.text)
+    return call(f"{init}.{fill}", target) if fill is not None else call(f"{init}.constant_", target, constant)
 
 
 def written(context: Context, expr: typed.Expr) -> str:

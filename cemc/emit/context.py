@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-
 from typing import TYPE_CHECKING
 
 from cemc.emit.names import Names
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Context:
-    """`helpers`: the private functions the text written so far calls. `integrands`: the functions written for quadrature.
+    """`helpers`: the private functions the text written so far calls. `integrands`: those written for quadrature.
     `tensor_base`: whether the base of some rotation is a tensor."""
 
     energy: typed.Energy
@@ -26,8 +25,9 @@ class Context:
     tensor_base: bool = False
 
     def __post_init__(self) -> None:
-        tensors = [*self.energy.states.values(), *self.energy.givens.values()]
-        self.runtime = frozenset(axis.name for tensor in tensors for axis in tensor.axes if axis.runtime)
+        tensors = [*self.energy.states, *self.energy.givens]
+        axes = [axis for tensor in tensors for axis in self.energy.axes_of(tensor)]
+        self.runtime = frozenset(axis.name for axis in axes if axis.runtime)
         self.declared = self.names.public | set(self.energy.definitions)
 
     def library(self, dotted: str) -> str:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from string import ascii_lowercase, ascii_uppercase
 
 from cemc.emit.code import PRODUCT, Code, Total, attribute, call, chain, method
 from cemc.emit.frames import permute, place
+
+Library = Callable[[str], str]
+"""What a function of torch is called in this file."""
 
 
 @dataclass(frozen=True)
@@ -20,15 +23,9 @@ class Factor:
     batched: bool
 
 
-@dataclass(frozen=True)
-class Spelling:
-    """What the functions of torch are called in this file."""
-
-    einsum: str
-    linear: str
-
-
-def contraction(factors: Sequence[Factor], output: tuple[int, ...], runtime: frozenset[str], spell: Spelling) -> Code:
+def contraction(
+    factors: Sequence[Factor], output: tuple[int, ...], runtime: frozenset[str], library: Callable[[str], str]
+) -> Code:
     """Sum over the frame positions that are not in `output` of the product of `factors`."""
     places = {frozenset(f.at) for f in factors}
     plain = all(len(set(f.at)) == len(f.at) for f in factors)
@@ -36,11 +33,11 @@ def contraction(factors: Sequence[Factor], output: tuple[int, ...], runtime: fro
         return _sum(factors, output)
     if len(factors) == 2 and plain:
         first, second = factors
-        found = _linear(first, second, output, spell) or _linear(second, first, output, spell)
+        found = _linear(first, second, output, library) or _linear(second, first, output, library)
         found = found or _matmul(first, second, output) or _matmul(second, first, output)
         if found is not None:
             return found
-    return _einsum(factors, output, runtime, spell)
+    return _einsum(factors, output, runtime, library)
 
 
 def _sum(factors: Sequence[Factor], output: tuple[int, ...]) -> Code:
@@ -61,12 +58,12 @@ def _sum(factors: Sequence[Factor], output: tuple[int, ...]) -> Code:
     return permute(product, [left.index(p) for p in output])
 
 
-def _linear(u: Factor, matrix: Factor, output: tuple[int, ...], spell: Spelling) -> Code | None:
+def _linear(u: Factor, matrix: Factor, output: tuple[int, ...], library: Library) -> Code | None:
     """`[..., s] x [o, s]` or `[..., s] x [s, o]`, with a matrix that has no batch axes."""
     if matrix.batched or len(matrix.at) != 2 or not u.at or u.at[:-1] != output[:-1]:
         return None
     if matrix.at == (output[-1], u.at[-1]):
-        return call(spell.linear, u.code, matrix.code)
+        return call(library("F.linear"), u.code, matrix.code)
     if matrix.at == (u.at[-1], output[-1]):
         return chain(PRODUCT, u.code, ("@", matrix.code))
     return None
@@ -89,7 +86,9 @@ def _matmul(left: Factor, right: Factor, output: tuple[int, ...]) -> Code | None
     return chain(PRODUCT, first, ("@", second))
 
 
-def _einsum(factors: Sequence[Factor], output: tuple[int, ...], runtime: frozenset[str], spell: Spelling) -> Code:
+def _einsum(
+    factors: Sequence[Factor], output: tuple[int, ...], runtime: frozenset[str], library: Callable[[str], str]
+) -> Code:
     """torch.einsum. The factor that has the last axis of the result comes last, so that this axis is contiguous."""
     ordered = sorted(factors, key=lambda f: bool(output) and output[-1] in f.at and len(f.at) > 0)
     if len(factors) == 2 and output and all(output[-1] in f.at for f in factors):
@@ -97,7 +96,7 @@ def _einsum(factors: Sequence[Factor], output: tuple[int, ...], runtime: frozens
     letter = _letters(ordered, runtime)
     terms = [("..." if f.batched else "") + "".join(letter[p] for p in f.at) for f in ordered]
     result = ("..." if any(f.batched for f in factors) else "") + "".join(letter[p] for p in output)
-    return call(spell.einsum, f'"{",".join(terms)}->{result}"', *(f.code for f in ordered))
+    return call(library("torch.einsum"), f'"{",".join(terms)}->{result}"', *(f.code for f in ordered))
 
 
 def _letters(factors: Sequence[Factor], runtime: frozenset[str]) -> dict[int, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 
 from cemc.program import nodes
 from cemc.program.nodes import Node
@@ -17,7 +18,8 @@ _NAMES: dict[type[Node], str] = {
     nodes.Attention: "attended",
 }
 
-_OPERATIONS = {"add": "term", "mul": "term", "pow": "power", "select": "chosen", "clamp_min": "clamped"}
+_OPERATIONS = {"add": "term", "mul": "term", "select": "chosen", "clamp_min": "clamped"}
+_POWERS = {Fraction(-1): "inverse", Fraction(2): "square", Fraction(1, 2): "root", Fraction(-1, 2): "inverse_root"}
 
 
 def shape(node: Node) -> str:
@@ -41,10 +43,10 @@ def describe(node: Node, name_of: Callable[[Node], str | None]) -> str:
     if isinstance(node, nodes.Einsum):
         names = [name_of(operand.node) for operand in sorted(node.operands, key=lambda o: o.node.batched)]
         if len(names) == 1:
-            return _joined("sum", names[0])
+            return _joined("sum", names[0]) if names[0] is not None else "total"
         known = [n for n in names if n is not None]
         together = "".join(known)
-        return together if len(known) == len(names) and len(together) <= 6 else "product"
+        return together if len(known) == len(names) and len(together) <= 12 else "product"
     if isinstance(node, nodes.Map):
         if node.kind == "truth":
             return "mask"
@@ -53,6 +55,9 @@ def describe(node: Node, name_of: Callable[[Node], str | None]) -> str:
         operand = name_of(node.operands[0].node)
         if node.operation == "real":
             return "indicator" if node.operands[0].node.kind == "truth" else _joined(operand, "number")
+        if node.operation == "pow":
+            exponent = node.operands[1].node
+            return _POWERS.get(exponent.value, "power") if isinstance(exponent, nodes.Number) else "power"
         if node.operation in _OPERATIONS:
             return _OPERATIONS[node.operation]
         if node.operation == "integral" and node.function is not None:

@@ -11,18 +11,25 @@ from cemc.program.nodes import Recognition
 from cemc.semantics import typed
 from cemc.symbolic.equations import Equations
 
+_WHOLE_WORDS = {"break_long_words": False, "break_on_hyphens": False}
+
 
 def docstring(
     energy: typed.Energy, equations: Equations, recognised: Sequence[Recognition], reasons: Sequence[str], version: str
 ) -> str:
     """A module docstring, safe whatever the source has in its comments."""
-    lines = [f"{GENERATED_MARK.removeprefix(chr(34) * 3)}{version}, do not edit: change the energy and compile it again."]
+    lines = [
+        f"{GENERATED_MARK.removeprefix(chr(34) * 3)}{version}, do not edit: change the energy and compile it again."
+    ]
     lines += ["", *(f"    {line}".rstrip() for line in energy.text.expandtabs(4).splitlines())]
     lines += ["", "The energy:", "", *_wrapped(equations.energy)]
     lines += ["", "Derived from it:", "", *_wrapped(equations.update)]
     if recognised:
         lines += ["", "Recognised:", "", *_wrapped([f"{line.structure}: {line.sentence}" for line in recognised])]
-        lines += ["", 'backend "torch" uses torch\'s fused operations for it; "generic" is differentiable any number of times.']
+        lines += [
+            "",
+            'backend "torch" uses torch\'s fused operations for it; "generic" is differentiable any number of times.',
+        ]
     else:
         lines += ["", "Nothing was recognised, so all backends run the same plain operations of torch:", ""]
         lines += _wrapped(reasons)
@@ -37,7 +44,12 @@ def _wrapped(lines: Sequence[str]) -> list[str]:
     result: list[str] = []
     for line in lines:
         result += textwrap.wrap(
-            line, WIDTH, initial_indent="    ", subsequent_indent="        ", break_long_words=False, break_on_hyphens=False
+            line,
+            WIDTH,
+            initial_indent="    ",
+            subsequent_indent="        ",
+            break_long_words=False,
+            break_on_hyphens=False,
         )
     return result
 

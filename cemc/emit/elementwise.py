@@ -35,7 +35,7 @@ _COMPARISONS = frozenset(("<", "<=", ">", ">=", "==", "!="))
 
 
 class ElementwisePrinter:
-    """Prints Map nodes. `_kept`: while printing the variant in which the axes of a sum are kept, the operand it concerns."""
+    """Prints Map nodes. `_kept`: the operand to be printed in the variant in which the axes of its sum are kept."""
 
     def __init__(self, body: Body) -> None:
         self._body = body
@@ -63,10 +63,12 @@ class ElementwisePrinter:
             return self._power(node)
         if operation == "integral":
             return self._body.integral(node, self._tensor(node.operands[0], node))
+        if operation == "add":
+            # What the layer is given first: `x + ...`.
+            given = sorted(node.operands, key=lambda operand: not isinstance(operand.node, nodes.Tensor))
+            return add([self._placed(operand, node) for operand in given])
         codes = [self._placed(operand, node) for operand in node.operands]
         scalar = self._body.is_scalar(node)
-        if operation == "add":
-            return add(codes)
         if operation in _COMPARISONS:
             left, right = codes
             text = f"{left.at(BIT_OR)} {operation} {right.at(BIT_OR)}"
@@ -182,7 +184,7 @@ class ElementwisePrinter:
     def _select(self, node: nodes.Map, codes: list[Code]) -> Code:
         condition, then, otherwise = codes
         truth, first, second = (self._body.is_scalar(operand.node) for operand in node.operands)
-        if truth and (first and second or (node.operands[1].node.dims == node.operands[2].node.dims == node.dims)):
+        if truth and ((first and second) or (node.operands[1].node.dims == node.operands[2].node.dims == node.dims)):
             return conditional(then, condition, otherwise)
         if truth:
             condition = self._body.lifted(condition)

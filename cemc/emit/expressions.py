@@ -1,12 +1,12 @@
-"""Each class of node as an expression of torch: numbers, leaves and products here, the others in the modules it imports."""
+"""Each class of node as an expression of torch: leaves and products here, the others in the modules it imports."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from cemc.emit.arithmetic import Product
-from cemc.emit.code import POSTFIX, Code, call, method, name, number
-from cemc.emit.contraction import Factor, Spelling, contraction
+from cemc.emit.code import Code, call, method, name, number
+from cemc.emit.contraction import Factor, contraction
 from cemc.emit.elementwise import ElementwisePrinter
 from cemc.emit.precision import computed_in
 from cemc.emit.reductions import ReductionPrinter
@@ -62,8 +62,7 @@ class Printer:
             else:
                 code = self._body.use(operand.node, want)
                 factors.append(Factor(code, operand.node.dims, operand.at, operand.node.batched))
-        spelling = Spelling(self._library("torch.einsum"), self._library("F.linear"))
-        result = contraction(factors, node.output, self._body.context.runtime, spelling)
+        result = contraction(factors, node.output, self._body.context.runtime, self._library)
         if not scale.scalars and scale.coefficient == 1:
             return result
         scale.factors.append(result)
@@ -75,11 +74,7 @@ class Printer:
         if len(node.operand.at) == len(node.dims):
             return code
         lengths = [self._body.size(axis) for axis in node.dims]
-        if not node.batched:
-            return method(code, "expand", *lengths)
-        if code.is_name and len(node.operand.at) == 0:
-            return method(code, "expand", f"*{code.text}.shape", *lengths)
-        batch = Code(f"{self._body.use(node.operand.node).at(POSTFIX)}.shape[:{-len(node.operand.at)}]")
-        if not node.operand.at:
-            batch = Code(f"{self._body.use(node.operand.node).at(POSTFIX)}.shape")
-        return method(code, "expand", f"*{batch.text}", *lengths)
+        if node.batched:
+            batch = f"{self._body.variable(node.operand.node).text}.shape"
+            lengths.insert(0, f"*{batch}[:{-len(node.operand.at)}]" if node.operand.at else f"*{batch}")
+        return method(self._body.tensor(node.operand, len(node.dims)), "expand", *lengths)

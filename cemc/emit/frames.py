@@ -8,7 +8,7 @@ from cemc.emit.code import POSTFIX, Code, call, index, method
 
 
 def place(code: Code, at: Sequence[int], rank: int, batched: bool) -> Code:
-    """`code`, a tensor whose dimension n belongs at position `at[n]` of a frame of `rank` axes, so that it broadcasts."""
+    """A tensor whose dimension n belongs at position `at[n]` of a frame of `rank` axes, so that it broadcasts."""
     order = sorted(range(len(at)), key=lambda n: at[n])
     code = permute(code, order)
     present = set(at)

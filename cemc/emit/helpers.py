@@ -20,7 +20,9 @@ def functions(context: Context, templates: Environment) -> str:
     while True:
         before = len(context.helpers)
         integrands = ["\n".join(text.lines) for text in context.integrands.values()]
-        text = template.render(wanted=context.helpers, integers=integers, integrands=integrands, tensor_base=context.tensor_base)
+        text = template.render(
+            wanted=context.helpers, integers=integers, integrands=integrands, tensor_base=context.tensor_base
+        )
         for name in _REFERENCE.findall(text):
             context.helper(name)
         if len(context.helpers) == before:

@@ -1,13 +1,13 @@
-"""The private methods that hold the mathematics: one step and its loop, and each energy."""
+"""The private methods that hold the mathematics: the update with its loop, and each energy."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from cemc.emit.body import Body
-from cemc.emit.code import WIDTH, Code, bracket, chain, method, name, statement
+from cemc.emit.code import WIDTH, bracket, method, name, statement
 from cemc.emit.context import Context
 from cemc.emit.names import Scope
 from cemc.emit.scalars import Scalars
@@ -19,84 +19,129 @@ from cemc.semantics import typed
 
 @dataclass(frozen=True)
 class Method:
-    """A private method: its text, and the names of its arguments as those who call it know them (tensors, then `steps` and
-    `low` where it takes them)."""
+    """A private method: its text, and its arguments in the words of its callers: the names of states and givens,
+    `context x` for the state x of the context, `steps` and `low`."""
 
     name: str
     text: str
     arguments: tuple[str, ...]
 
 
+class _Arguments:
+    """The variables that a method's body starts from: arguments, and states that start afresh."""
+
+    def __init__(self, context: Context, scope: Scope, roots: Sequence[Node]) -> None:
+        self.context, self.roots = context, roots
+        energy = context.energy
+        leaves = [node for node in in_order(roots) if isinstance(node, nodes.Tensor)]
+        used = {(leaf.role, leaf.name) for leaf in leaves}
+        names = {leaf.name for leaf in leaves}
+        self.positional = [n for n, s in energy.states.items() if s.start is None]
+        self.states = {n: scope.local(n) for n in self.positional}
+        held = [n for n in self.positional if ("context", n) in used]
+        alone = len(self.positional) == 1
+        self.contexts = {n: scope.local("context" if alone else f"{n}_context") for n in held}
+        self.givens = {n: scope.local(n) for n in self._givens_needed()}
+        auxiliary = [n for n, s in energy.states.items() if s.start is not None]
+        self.auxiliary = {n: scope.local(n) for n in auxiliary if n in names}
+        self.inputs = {n: scope.local(f"{n}_input") for n in energy.states if ("input", n) in used}
+        self.dtype = scope.local("dtype")
+
+    @property
+    def current(self) -> dict[str, str]:
+        """The variables of all states."""
+        return {**self.states, **self.auxiliary}
+
+    @property
+    def leaves(self) -> dict[tuple[str, str], str]:
+        """The variable of each leaf by role and name, the first state first."""
+        found = {("state", n): v for n, v in self.current.items()}
+        # An auxiliary state is at its start value in the context, too.
+        found |= {("context", n): v for n, v in {**self.auxiliary, **self.contexts}.items()}
+        found |= {("input", n): v for n, v in self.inputs.items()}
+        return found | {("given", n): v for n, v in self.givens.items()}
+
+    def _givens_needed(self) -> list[str]:
+        """The givens that the roots read, or that alone tell the length of an axis they mention."""
+        energy, order = self.context.energy, in_order(self.roots)
+        needed = {n.name for n in order if isinstance(n, nodes.Tensor) and n.role == "given"}
+        mentioned = {axis for node in order for axis in node.dims}
+        mentioned |= {node.axis for node in order if isinstance(node, (nodes.Size, nodes.Positions))}
+        known = {axis.name for n in self.positional for axis in energy.states[n].axes}
+        known |= {axis.name for n in needed for axis in energy.givens[n].axes}
+        for n, given in energy.givens.items():
+            if {axis.name for axis in given.axes if axis.runtime} & mentioned - known:
+                needed.add(n)
+                known |= {axis.name for axis in given.axes}
+        return [n for n in energy.givens if n in needed]
+
+    def entry(self, body: Body) -> list[str]:
+        """Statements that bring the arguments to the dtypes the body computes in, and make the other states."""
+        energy, torch = self.context.energy, self.context.library("torch")
+        first = self.states[self.positional[0]]
+        lines = [f"{self.dtype}, {body.acc} = {first}.dtype, {torch}.promote_types({first}.dtype, {torch}.float32)"]
+        integer = [v for n, v in self.givens.items() if energy.givens[n].integer]
+        real = [*self.states.values(), *self.contexts.values(), *self.givens.values()]
+        lines += _cast([v for v in real if v not in integer], f"to({body.acc})")
+        lines += _cast(integer, "long()")
+        lines += [f"{v} = {self._start(body, energy.states[n])}" for n, v in self.auxiliary.items()]
+        lines += [f"{v} = {self.current[n]}" for n, v in self.inputs.items()]
+        return [f"        {line}" for line in lines]
+
+    def _start(self, body: Body, state: typed.State) -> str:
+        """An auxiliary state at its start value, with the batch axes of the first state."""
+        assert state.start is not None
+        start, torch = Scalars(self.context).value(state.start).text, self.context.library("torch")
+        like, first = self.context.energy.states[self.positional[0]], self.states[self.positional[0]]
+        if state.axes == like.axes:
+            return f"{torch}.zeros_like({first})" if start == "0" else f"{torch}.full_like({first}, {start})"
+        lengths = [f"*{first}.shape[:{-len(like.axes)}]" if like.axes else f"*{first}.shape"]
+        lengths += [body.size(axis.name) for axis in state.axes]
+        return f"{first}.new_full(({', '.join(lengths)}), {start})"
+
+
 def update_method(context: Context, step: Mapping[str, Node], called: str, *, fused: bool) -> Method:
     """`steps` runs of the update."""
-    energy = context.energy
-    positional = [n for n, s in energy.states.items() if s.start is None]
-    givens = _givens(context, list(step.values()))
     scope = context.names.scope()
-    tensors = {n: scope.local(n) for n in [*positional, *givens]}
-    auxiliary = {n: scope.local(n) for n, s in energy.states.items() if s.start is not None}
+    changed = {n: node for n, node in step.items() if not _is_itself(node, n)}
+    # A state that only another state's update reads is needed all the same.
+    arguments = _Arguments(context, scope, list(step.values()))
     steps = scope.local("steps")
-    dtype = scope.local("dtype")
-    states = {n: v for n, v in [*tensors.items(), *auxiliary.items()] if n in energy.states}
-    arguments = {("state", n): states[n] for n in energy.states} | {("given", n): tensors[n] for n in givens}
-    read = {n.name for n in in_order(step.values()) if isinstance(n, nodes.Tensor) and n.role == "input"}
-    inputs = {n: scope.local(f"{n}_input") for n in energy.states if n in read}
-    arguments |= {("input", n): v for n, v in inputs.items()}
-    changed = {n: node for n, node in step.items() if not _is_same(node, n)}
-    body = Body(context, scope, list(changed.values()), arguments, loop=True, fused=fused)
-    assignment = _assignment(body, changed, states)
-    lines = _entry(context, body, dtype, [tensors[n] for n in positional], [(tensors[g], energy.givens[g]) for g in givens])
-    first = tensors[positional[0]]
-    lines += _auxiliary(context, body, first, energy.states[positional[0]], [(auxiliary[n], energy.states[n]) for n in auxiliary])
-    lines += [f"        {v} = {states[n]}" for n, v in inputs.items()]
+    body = Body(context, scope, list(changed.values()), arguments.leaves, loop=True, fused=fused)
+    states = arguments.current
+    assignment = _assignment(body, {states[n]: node for n, node in changed.items() if n in states})
+    entry = arguments.entry(body)
     before, inside = body.lines(8)
-    lines += [*before, f"        for _ in {context.names.builtin('range')}({steps}):", *inside, *assignment]
-    lines.append(f"        return {', '.join(f'{tensors[n]}.to({dtype})' for n in positional)}")
-    low = [body.low] if fused and _mentions(lines, body.low) else []
-    tensor, integer = context.library("Tensor"), context.names.builtin("int")
-    parameters = [f"{v}: {tensor}" for v in tensors.values()] + [f"{steps}: {integer}"]
-    parameters += [f"{v}: {context.library('torch')}.dtype" for v in low]
-    result = tensor if len(positional) == 1 else f"{context.names.builtin('tuple')}[{', '.join([tensor] * len(positional))}]"
-    summary = "`steps` updates; matrix products in dtype `low`, the rest in `acc`." if low else "`steps` updates."
-    text = _method(called, parameters, result, summary, lines)
+    loop = [f"        for _ in {context.names.builtin('range')}({steps}):", *inside, *assignment]
+    results = [f"{v}.to({arguments.dtype})" for v in arguments.states.values()]
+    lines = [*entry, *before, *loop, f"        return {', '.join(results)}"]
+    tensor = context.library("Tensor")
+    tensors = {**arguments.states, **arguments.givens}
+    parameters = [f"{v}: {tensor}" for v in tensors.values()] + [f"{steps}: {context.names.builtin('int')}"]
+    low = fused and any(re.search(rf"(?<![\w.]){body.low}(?!\w)", line) for line in lines)
+    summary = "`steps` updates."
+    if low:
+        parameters.append(f"{body.low}: {context.library('torch')}.dtype")
+        summary = "`steps` updates; matrix products in dtype `low`, the rest in `acc`."
+    several = f"{context.names.builtin('tuple')}[{', '.join([tensor] * len(results))}]"
+    text = _method(called, parameters, tensor if len(results) == 1 else several, summary, lines)
     return Method(called, text, (*tensors, "steps", *(["low"] if low else [])))
 
 
 def energy_method(context: Context, root: Node, called: str, label: str) -> Method:
     """The value of one energy."""
-    energy = context.energy
-    positional = [n for n, s in energy.states.items() if s.start is None]
-    givens = _givens(context, [root])
     scope = context.names.scope()
-    states = {n: scope.local(n) for n in positional}
-    held = {
-        n.name for n in in_order([root]) if isinstance(n, nodes.Tensor) and n.role == "context"
-    }  # fmt: skip
-    only = len(positional) == 1
-    contexts = {n: scope.local("context" if only else f"{n}_context") for n in positional if n in held}
-    others = {n: scope.local(n) for n in givens}
-    auxiliary = {n: scope.local(n) for n, s in energy.states.items() if s.start is not None}
-    dtype = scope.local("dtype")
-    arguments: dict[tuple[str, str], str] = {("state", n): v for n, v in [*states.items(), *auxiliary.items()]}
-    arguments |= {("context", n): contexts.get(n, auxiliary.get(n, "")) for n in energy.states if n in held}
-    arguments |= {("given", n): v for n, v in others.items()}
-    body = Body(context, scope, [root], arguments)
-    result = body.use(root)
-    real = [*states.values(), *contexts.values()]
-    lines = _entry(context, body, dtype, real, [(others[g], energy.givens[g]) for g in givens])
-    used = {n.name for n in in_order([root]) if isinstance(n, nodes.Tensor)}
-    first = positional[0]
-    lines += _auxiliary(context, body, states[first], energy.states[first], [(auxiliary[n], energy.states[n]) for n in auxiliary if n in used])
+    arguments = _Arguments(context, scope, [root])
+    body = Body(context, scope, [root], arguments.leaves)
+    result = method(body.use(root), "to", arguments.dtype)
+    entry = arguments.entry(body)
     before, inside = body.lines(8)
-    lines += [*before, *inside, *statement("return ", method(result, "to", dtype), "", 8)]
+    tensors = [*arguments.states.values(), *arguments.contexts.values(), *arguments.givens.values()]
     tensor = context.library("Tensor")
-    parameters = [f"{v}: {tensor}" for v in [*states.values(), *contexts.values(), *others.values()]]
-    text = _method(called, parameters, tensor, f"The energy {label}.", lines)
-    keys = [*positional, *(f"context {n}" for n in contexts), *givens]
-    return Method(called, text, tuple(keys))
-
-
-# ------------------------------------------------------------------------------------------------------------ parts
+    lines = [*entry, *before, *inside, *statement("return ", result, "", 8)]
+    text = _method(called, [f"{v}: {tensor}" for v in tensors], tensor, f"The energy {label}.", lines)
+    held = [f"context {n}" for n in arguments.contexts]
+    return Method(called, text, (*arguments.states, *held, *arguments.givens))
 
 
 def _method(called: str, parameters: Sequence[str], result: str, summary: str, lines: Sequence[str]) -> str:
@@ -104,79 +149,42 @@ def _method(called: str, parameters: Sequence[str], result: str, summary: str, l
     return "\n".join([*head, f'        """{summary}"""', *lines])
 
 
-def _entry(
-    context: Context, body: Body, dtype: str, real: Sequence[str], givens: Sequence[tuple[str, typed.Given]]
-) -> Iterator[str] | list[str]:
-    """The arguments in the dtypes that the method computes in."""
-    torch = context.library("torch")
-    lines = [f"        {dtype}, {body.acc} = {real[0]}.dtype, {torch}.promote_types({real[0]}.dtype, {torch}.float32)"]
-    lines += [f"        {variable} = {variable}.to({body.acc})" for variable in real]
-    lines += [f"        {v} = {v}.long()" if given.integer else f"        {v} = {v}.to({body.acc})" for v, given in givens]
-    return lines
+def _cast(variables: Sequence[str], cast: str) -> list[str]:
+    """Each of `variables` cast, in one statement if it fits on a line."""
+    together = f"{', '.join(variables)} = {', '.join(f'{v}.{cast}' for v in variables)}"
+    if not variables or len(together) <= WIDTH - 8:
+        return [together] if variables else []
+    return [f"{v} = {v}.{cast}" for v in variables]
 
 
-def _auxiliary(
-    context: Context, body: Body, first: str, like: typed.State, auxiliary: Sequence[tuple[str, typed.State]]
-) -> list[str]:
-    """Auxiliary states at their start values, with the batch axes of the first state."""
-    lines = []
-    for variable, state in auxiliary:
-        assert state.start is not None
-        start = Scalars(context).value(state.start).text
-        if state.axes == like.axes:
-            torch = context.library("torch")
-            value = f"{torch}.zeros_like({first})" if start == "0" else f"{torch}.full_like({first}, {start})"
-        else:
-            lengths = [f"*{first}.shape[:{-len(like.axes)}]" if like.axes else f"*{first}.shape"]
-            lengths += [body.size(axis.name) for axis in state.axes]
-            value = f"{first}.new_full(({', '.join(lengths)}), {start})"
-        lines.append(f"        {variable} = {value}")
-    return lines
-
-
-def _assignment(body: Body, changed: Mapping[str, Node], states: Mapping[str, str]) -> list[str]:
-    """The new values of the states, all from the old ones."""
+def _assignment(body: Body, changed: Mapping[str, Node]) -> list[str]:
+    """The new values of the states, by variable, all from the old ones."""
     if not changed:
         return ["            pass"]
-    codes = {n: body.target(node) for n, node in changed.items()}
-    for n, node in changed.items():
-        if not _reads_state(node):
-            codes[n] = method(codes[n], "expand_as", states[n])
-    if len(changed) > 1:
-        flat = f"            {', '.join(states[n] for n in changed)} = {', '.join(c.text for c in codes.values())}"
-        if len(flat) <= WIDTH:
-            return [flat]
-        codes = {n: body.variable(node) if _reads_state(node) else codes[n] for n, node in changed.items()}
-        return statement(f"{', '.join(states[n] for n in changed)} = ", name(", ".join(c.text for c in codes.values())), "", 12)
-    ((n, code),) = codes.items()
-    return statement(f"{states[n]} = ", code, "", 12)
+    codes = {variable: body.target(node) for variable, node in changed.items()}
+    for variable, node in changed.items():
+        if not _has_all_batch_axes(node):
+            codes[variable] = method(codes[variable], "expand_as", variable)
+    target = f"{', '.join(changed)} = "
+    if len(codes) == 1:
+        return statement(target, next(iter(codes.values())), "", 12)
+    values = ", ".join(code.text for code in codes.values())
+    if len(target + values) > WIDTH - 12:
+        values = ", ".join(_variable(body, changed[v], code.text) for v, code in codes.items())
+    return statement(target, name(values), "", 12)
 
 
-def _is_same(node: Node, state: str) -> bool:
+def _variable(body: Body, node: Node, text: str) -> str:
+    """A new value under a name of its own, to be assigned together with others."""
+    variable = body.scope.numbered(f"new_{node.hint or 'value'}")
+    body.inside.add(variable, name(text))
+    return variable
+
+
+def _is_itself(node: Node, state: str) -> bool:
     return isinstance(node, nodes.Tensor) and node.role == "state" and node.name == state
 
 
-def _reads_state(node: Node) -> bool:
-    """Whether the batch axes of a node are all there are: those of the states are."""
+def _has_all_batch_axes(node: Node) -> bool:
+    """Whether a node's batch axes are those of all arguments together: what is computed from a state has them."""
     return any(isinstance(n, nodes.Tensor) and n.role in ("state", "input") for n in in_order([node]))
-
-
-def _givens(context: Context, roots: Sequence[Node]) -> list[str]:
-    """The givens that `roots` read, or that alone tell the length of an axis they mention."""
-    energy, order = context.energy, in_order(roots)
-    read = {n.name for n in order if isinstance(n, nodes.Tensor) and n.role == "given"}
-    mentioned = {axis for n in order for axis in (*n.dims, *([n.axis] if isinstance(n, (nodes.Size, nodes.Positions)) else []))}
-    known = {axis.name for state in energy.states.values() if state.start is None for axis in state.axes}
-    known |= {axis.name for n in read for axis in energy.givens[n].axes}
-    for n, given in energy.givens.items():
-        if {axis.name for axis in given.axes if axis.runtime} & mentioned - known:
-            read.add(n)
-            known |= {axis.name for axis in given.axes}
-    return [n for n in energy.givens if n in read]
-
-
-def _mentions(lines: Sequence[str], word: str) -> bool:
-    return any(re.search(rf"(?<![\w.]){re.escape(word)}(?!\w)", line) for line in lines)
-
-
-__all__ = ["Code", "Method", "Scope", "chain", "energy_method", "update_method"]

@@ -26,10 +26,11 @@ _SIGIL = re.compile(r"§(\w+)")
 
 
 def emit_module(
-    energy: typed.Energy, generic: Program, fused: Program | None, equations: Equations, reasons: tuple[str, ...], version: str
+    energy: typed.Energy, generic: Program, fused: Program | None,
+    equations: Equations, reasons: tuple[str, ...], version: str,
 ) -> str:  # fmt: skip
-    """The file for one energy. `fused` is `generic` with recognised structure in it, None where there is none; `reasons` say
-    why something was not recognised."""
+    """The file for one energy. `fused` is `generic` with recognised structure in it, None where there is none.
+    `reasons`: why something was not recognised."""
     context = Context(energy, Names(energy))
     templates = environment()
     text = _named(_class(context, templates, generic, fused), context)
@@ -91,27 +92,33 @@ def _about(context: Context) -> list[str]:
     parameters = [f"{n} [{', '.join(a.name for a in p.axes)}]" for n, p in energy.parameters.items()]
     for title, items in (("Sizes", sizes), ("Constants", constants), ("Parameters", parameters)):
         if items:
-            lines += textwrap.wrap(f"{title}: {', '.join(items)}.", WIDTH - 4, break_long_words=False, break_on_hyphens=False)
+            lines += textwrap.wrap(
+                f"{title}: {', '.join(items)}.", WIDTH - 4, break_long_words=False, break_on_hyphens=False
+            )
     return lines
 
 
 def _positives(context: Context) -> list[dict[str, str]]:
     """Positive parameters as properties; one called `property` comes last, after the others have used the decorator."""
-    softplus = context.spelled(ELEMENTWISE["softplus"].torch)
+    softplus = ELEMENTWISE["softplus"].torch
     return [
         {
             "name": n,
             "summary": f"[{', '.join(axis.name for axis in p.axes)}], positive.",
-            "value": softplus.replace("{0}", f"self.{n}_raw"),
+            "value": context.spelled(softplus).replace("{0}", f"self.{n}_raw"),
         }
         for n, p in context.energy.parameters.items()
         if p.positive
     ]
 
 
-def _representation(energy: typed.Energy) -> str:
-    shown = [f"{n}={{self.{n}}}" for n in (*energy.header, *energy.constants)]
-    return ", ".join([*shown, "backend={self.backend!r}"])
+def _representation(energy: typed.Energy) -> list[str]:
+    """The return statement of `extra_repr`."""
+    shown = [f"{n}={{self.{n}}}" for n in (*energy.header, *energy.constants)] + ["backend={self.backend!r}"]
+    lines = textwrap.wrap(", ".join(shown), WIDTH - 16, break_long_words=False, break_on_hyphens=False)
+    if len(lines) == 1:
+        return [f'return f"{lines[0]}"']
+    return ["return (", *(f'    f"{line} "' for line in lines[:-1]), f'    f"{lines[-1]}"', ")"]
 
 
 def _named(text: str, context: Context) -> str:

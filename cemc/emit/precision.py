@@ -1,7 +1,7 @@
 """Which dtype each value of a fused program is in.
 
-Matrix products run in the dtype of the input, or of autocast (`low`); everything else, norms, scores after their products,
-gates, the state itself, in at least float32 (`acc`). The generic program knows only `acc`.
+Matrix products run in the dtype of the input, or of autocast (`low`); everything else, norms, scores after their
+products, gates, the state itself, in at least float32 (`acc`). The generic program knows only `acc`.
 """
 
 from __future__ import annotations

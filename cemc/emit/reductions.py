@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cemc.emit.code import BIT_AND, COMPARISON, SUM, Code, call, chain, method
+from cemc.emit.code import BIT_AND, COMPARISON, SUM, Code, call, chain
 from cemc.program import nodes
 from cemc.program.graph import operands
 from cemc.program.nodes import Branch, Node, Operand
@@ -40,33 +40,39 @@ class ReductionPrinter:
         if len(node.branches) == 1:
             return self._branch(node.branches[0], node.dims, node.empty)
         parts = [self._branch(branch, node.dims, "minus infinity") for branch in node.branches]
-        never_empty = any(branch.mask is None and not branch.reduced for branch in node.branches)
-        joined = call(self._helper("_logaddexp"), *parts)
-        if node.empty == "zero" and not never_empty:
-            return method(joined, "nan_to_num", "neginf=0.0")
-        return joined
+        return call(self._helper("_logaddexp"), *parts, f"empty={self._nothing(node.empty)}")
+
+    def _nothing(self, empty: str) -> str:
+        return "0.0" if empty == "zero" else f"-{self._library('math.inf')}"
 
     def _branch(self, branch: Branch, dims: tuple[str, ...], empty: str) -> Code:
-        rank = len(dims) + len(branch.reduced)
-        scores = self._covering(branch.scores, dims, branch.reduced)
+        finite = not _maybe_infinite(branch.scores.node)
         if not branch.reduced:
-            if branch.mask is None:
+            scores = self._body.tensor(branch.scores, len(dims))
+            if branch.mask is None and (finite or empty != "zero"):
                 return scores
-            mask = self._body.tensor(branch.mask, rank)
-            fallback = "0.0" if empty == "zero" else f"-{self._library('math.inf')}"
-            return call(self._library("torch.where"), mask, scores, fallback)
+            mask = self._mask(branch, dims, finite)
+            return call(self._library("torch.where"), mask, scores, self._nothing(empty))
         dim = _dims(len(branch.reduced))
-        plain = branch.mask is None and not _maybe_infinite(branch.scores.node)
-        if plain and all(axis in dims or axis not in self._body.context.runtime for axis in branch.reduced):
-            return call(self._library("torch.logsumexp"), scores, dim)
-        if branch.mask is None:
-            self._body.variable(branch.scores.node)
-            scores = self._covering(branch.scores, dims, branch.reduced)
-            mask = self._everywhere(scores)
-        else:
-            mask = self._body.tensor(branch.mask, rank)
-        nothing = f"empty=-{self._library('math.inf')}" if empty == "minus infinity" else "empty=0.0"
-        return call(self._helper("_logsumexp"), scores, mask, dim, nothing)
+        never_empty = all(axis in dims or axis not in self._body.context.runtime for axis in branch.reduced)
+        if branch.mask is None and finite and never_empty:
+            return call(self._library("torch.logsumexp"), self._covering(branch.scores, dims, branch.reduced), dim)
+        mask = self._mask(branch, dims, finite)
+        scores = self._covering(branch.scores, dims, branch.reduced)
+        return call(self._helper("_logsumexp"), scores, mask, dim, f"empty={self._nothing(empty)}")
+
+    def _mask(self, branch: Branch, dims: tuple[str, ...], finite: bool) -> Code:
+        """Where a branch has something to add."""
+        mask = None if branch.mask is None else self._covering(branch.mask, dims, branch.reduced)
+        if mask is not None and finite:
+            return mask
+        self._body.variable(branch.scores.node)
+        scores = self._covering(branch.scores, dims, branch.reduced)
+        return self._and_finite(mask, scores)
+
+    def _and_finite(self, mask: Code | None, scores: Code) -> Code:
+        finite = Code(f"{scores.at(SUM)} > -{self._library('math.inf')}", COMPARISON, weight=1)
+        return finite if mask is None else chain(BIT_AND, mask, ("&", finite))
 
     def _everywhere(self, scores: Code) -> Code:
         return call(self._library("torch.ones_like"), scores, f"dtype={self._library('torch.bool')}")
@@ -88,13 +94,9 @@ class ReductionPrinter:
         scores = self._body.tensor(node.scores, rank)
         normaliser = self._body.placed(node.normaliser, rank)
         difference = chain(SUM, scores, ("-", normaliser))
-        finite = None
-        if _maybe_infinite(node.scores.node):
-            finite = Code(f"{scores.at(SUM)} > -{self._library('math.inf')}", COMPARISON, weight=1)
         mask = None if node.mask is None else self._body.tensor(node.mask, rank)
-        if mask is not None and finite is not None:
-            mask = chain(BIT_AND, mask, ("&", finite))
-        mask = mask or finite
+        if _maybe_infinite(node.scores.node):
+            mask = self._and_finite(mask, scores)
         if mask is None:
             return call(self._library("torch.exp"), difference)
         chosen = call(self._library("torch.where"), mask, difference, f"-{self._library('math.inf')}")

@@ -26,7 +26,7 @@ _ALWAYS = frozenset(("add", "mul", "pow", "real", "clamp_min", "select", "and", 
 
 
 def scalars_in(order: Iterable[Node]) -> set[int]:
-    """The numbers of those nodes in `order`, operands before users, that print as a number of Python and not as a tensor."""
+    """Which nodes of `order`, operands before users, print as numbers of Python and not as tensors: their `number`."""
     found: set[int] = set()
     for node in order:
         if isinstance(node, (nodes.Number, nodes.Size, nodes.Constant)):

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from fractions import Fraction
 
 from cemc.emit.code import (
-    PRODUCT,
-    SUM,
     BIT_OR,
     COMPARISON,
     CONDITIONAL,
+    PRODUCT,
+    SUM,
     Code,
     call,
     chain,
@@ -38,11 +38,13 @@ class Scalars:
     # ---------------------------------------------------------------------------------------- sizes: whole numbers
 
     def size(self, expr: typed.Expr, what: str) -> Code:
-        """The default of a header name: whole numbers, each division exact. `what` is the definition, for the message."""
+        """The default of a header name: whole numbers, each division exact. `what`: the definition, for the message."""
         match expr:
             case typed.Number():
                 if expr.value.denominator != 1:
-                    return self._divided(number(Fraction(expr.value.numerator)), number(Fraction(expr.value.denominator)), what)
+                    return self._divided(
+                        number(Fraction(expr.value.numerator)), number(Fraction(expr.value.denominator)), what
+                    )
                 return number(expr.value)
             case typed.Size():
                 return name(f"{self._owner}{expr.name}")
@@ -91,9 +93,7 @@ class Scalars:
         # Python has no such function: torch's, in float64 on the CPU whatever the device of the layer.
         pattern = self._context.spelled(ELEMENTWISE[function].torch)
         torch = self._context.library("torch")
-        lifted = [
-            call(f"{torch}.tensor", argument, f"dtype={torch}.float64", 'device="cpu"') for argument in arguments
-        ]
+        lifted = [call(f"{torch}.tensor", argument, f"dtype={torch}.float64", 'device="cpu"') for argument in arguments]
         return method(template(pattern, *lifted), "item")
 
     def _user(self, expr: typed.UserCall) -> Code:

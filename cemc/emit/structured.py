@@ -33,7 +33,7 @@ class StructuredPrinter:
     # --------------------------------------------------------------------------------------------------- rotation
 
     def _rotate(self, node: nodes.Rotate) -> Code:
-        """Cosines and sines are computed once for each set of positions, in the axes these have, and placed where they are used."""
+        """Cosines and sines are computed once for each set of positions, in the axes of these, and placed at use."""
         rank, width = len(node.dims), node.dims[-1]
         order = sorted(range(len(node.position.at)), key=lambda n: node.position.at[n])
         position = self._body.tensor(Operand(node.position.node, _order(order)), len(order))
@@ -51,7 +51,7 @@ class StructuredPrinter:
     # --------------------------------------------------------------------------------------------------- subscripts
 
     def _gather(self, node: nodes.Gather) -> Code:
-        """The computed subscripts become one position on an axis that has one more entry, a zero for what lies outside."""
+        """The computed subscripts become one, on an axis that has one more entry: a zero for what lies outside."""
         rank = len(node.table.dims)
         computed = [n for n in range(rank) if isinstance(node.subscripts[n], Operand)]
         kept = [n for n in range(rank) if n not in computed]
@@ -88,7 +88,7 @@ class StructuredPrinter:
         return name(variable)
 
     def _table(self, node: nodes.Gather, order: list[int], merged: int, dim: int) -> Code:
-        """The table with its dimensions in `order`, the computed ones merged into one, and a zero at the end of that."""
+        """The table with its dimensions in `order`, the computed ones merged into one, with a zero at its end."""
         table = permute(self._body.use(node.table), order)
         if merged > 1:
             table = method(table, "flatten", str(dim - merged + 1), str(dim))
