@@ -66,7 +66,7 @@ class Oracle:
         env = self._environment(self._arguments(states, givens, batch, sizes), sizes, given=held, initial=held)
         definition = self._model.energy.definitions[name]
         value = evaluate(definition.body, everywhere((BATCH, *definition.indices), sizes), env)
-        return value.reshape(*batch, *(sizes[axis] for axis in definition.axes)).to(self._model.dtype)
+        return value.reshape([*batch, *(sizes[axis] for axis in definition.axes)]).to(self._model.dtype)
 
     def update(
         self, states: Mapping[str, Tensor], givens: Mapping[str, Tensor], steps: int | None = None
@@ -84,7 +84,7 @@ class Oracle:
         for step in range(steps):
             arguments = self._step(arguments, sizes, None if step == 0 else initial)
         return {
-            name: arguments[name].reshape(*batch, *arguments[name].shape[1:])
+            name: arguments[name].reshape([*batch, *arguments[name].shape[1:]])
             for name, state in energy.states.items()
             if state.start is None
         }
@@ -184,7 +184,7 @@ class Oracle:
         self, value: Tensor, axes: tuple[Axis, ...], batch: Sequence[int], sizes: Mapping[Axis, int]
     ) -> Tensor:
         shape = [sizes[axis] for axis in axes]
-        return value.expand(*batch, *shape).reshape(math.prod(batch), *shape)
+        return value.expand([*batch, *shape]).reshape([math.prod(batch), *shape])
 
 
 def energy_names(energy: Energy) -> tuple[str, ...]:
