@@ -102,7 +102,7 @@ class Writer:
             lambda: f"({self.scalar(inner)} {self.pick(['+', '-', '*'])} {self.scalar(inner)})",
             lambda: f"{self.pick(SMOOTH)}({self.scalar(inner)})",
             lambda: f"dot({self.vector(inner, axis)}, {self.vector(inner, axis)})",
-            lambda: self.reduction(scope, ()),
+            *[lambda: self.reduction(scope, ())] * 5,
             lambda: f"{self.pick(['sum', 'mean', 'logsumexp', 'max', 'norm2'])}({self.vector(inner, axis)})",
             lambda: self.pick(GUARDED).format(self.scalar(inner)),
             lambda: f"given({self.scalar(replace(inner, held=True))})",
@@ -144,7 +144,7 @@ class Writer:
             lambda: f"({self.vector(inner, other)} @ {self.matrix(inner, (other, axis))})",
             lambda: f"{self.pick(['softmax', 'rmsnorm', 'layernorm', 'normalize'])}({self.vector(inner, axis)})",
             lambda: f"{self.pick(['rmsnorm', 'layernorm', 'normalize'])}({self.vector(inner, axis)}, 0.1)",
-            lambda: self.reduction(scope, (axis,)),
+            *[lambda: self.reduction(scope, (axis,))] * 3,
             lambda: f"given({self.vector(replace(inner, held=True), axis)})",
             lambda: f"where({self.condition(inner)}, {self.vector(inner, axis)}, {self.vector(inner, axis)})",
             lambda: self.function_of([self.vector(inner, axis), self.vector(inner, axis)]),
@@ -239,7 +239,7 @@ class Writer:
         return index
 
     def position(self, scope: Scope) -> str:
-        forms: list[Callable[[], str]] = [self.number]
+        forms: list[Callable[[], str]] = [lambda: self.pick(["1", "2"])]
         if scope.indices:
             forms += [lambda: self.pick(sorted(scope.indices))] * 3
             forms.append(lambda: f"{self.pick(sorted(scope.indices))} - {self.pick(sorted(scope.indices))}")

@@ -142,10 +142,10 @@ def _update(writer: Writer, energies: list[str], variable: str, tables: list[Tab
         if writer.chance(4):
             statements.append(f"u{name}[i] = {gradient}")
             gradient = f"(u{name}[i] + {writer.vector(everything.deeper(), 'd')})"
-        step = writer.pick(["0.1", "0.3", writer.scalar(everything.deeper())])
+        step = writer.pick(["0.1", "0.3", f"tanh({writer.scalar(everything.deeper())})"])
         change = f"{step} * {gradient}"
         if writer.chance(4):
-            change = f"0.2 * {writer.matrix(everything.deeper(), ('d', 'd'))} @ {gradient}"
+            change = f"0.2 * tanh({writer.matrix(everything.deeper(), ('d', 'd'))}) @ {gradient}"
         if writer.chance(5):
             change = (
                 f"where({writer.condition(everything.deeper())}, {change}, {writer.vector(everything.deeper(), 'd')})"
