@@ -2,7 +2,7 @@
 
 Every tensor expression becomes a scalar expression of the index symbols of its axes; `A @ u` at `p` is a Sum over a
 fresh `q` of `A[p, q] u[q]`. Binders are always fresh. Log-sum-exp is spotted here in its naive spellings, before
-anything is differentiated, so that no later stage ever sees the unstable form. """
+anything is differentiated, so that no later stage ever sees the unstable form."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class Builder:
         """The entry of `expr` at the subscripts `at`, one for each axis of its shape.
 
         `raw`: the value stands, itself or plus finite terms, inside exp, log-sum-exp or the log of a sum, where an
-        empty log-sum-exp is minus infinity. """
+        empty log-sum-exp is minus infinity."""
         key = (id(expr), at, raw)
         found = scope.built.get(key)
         if found is None:

@@ -3,7 +3,7 @@
 `where(x > 0, log(x), 0)` selects the right value, but the derivative of the branch not taken is 0 * (1/0), a NaN, when
 autograd multiplies through it. So the operand is selected before the function: log(where(x > 0, x, 1)). The same for
 what a mask leaves out of a sum, log-sum-exp or maximum. Definitions in which a singular function stands are written
-out where they are used under a condition. """
+out where they are used under a condition."""
 
 from __future__ import annotations
 
@@ -90,8 +90,34 @@ class _Guard:
             exponent, truth, normaliser = node.args
             # The same guard as in the normaliser, so that the two remain one value.
             return Weight(self.expr(exponent, truth), truth, self.expr(normaliser, ONE))
+        if isinstance(node, Mul):
+            # Where one factor is 0 by its mask, the others are multiplied by that 0, and had better be finite.
+            return rebuild(node, tuple(self.expr(child, self._beside(child, node, condition)) for child in node.args))
         inner = tuple(self.expr(child, condition) for child in node.args)
         return self._safe(node, rebuild(node, inner), condition)
+
+    def _beside(self, factor: Basic, product: Mul, condition: Expr) -> Expr:
+        """A condition, and that no other factor of the product is 0 by its mask."""
+        if not self._has_singular(factor):
+            return condition
+        return all_of(condition, *(self._support(other) for other in product.args if other is not factor))
+
+    def _support(self, node: Basic) -> Expr:
+        """A truth that holds wherever `node` may be other than 0, as far as masks say."""
+        if isinstance(node, Select) and node.args[2] == ZERO:
+            return all_of(node.args[0], self._support(node.args[1]))
+        if isinstance(node, (Weight, FirstMaximum)):
+            return node.args[1]
+        if isinstance(node, Mul):
+            return all_of(*(self._support(factor) for factor in node.args))
+        if isinstance(node, Add):
+            parts = [self._support(term) for term in node.args]
+            return ONE if ONE in parts else AnyOf(*parts)
+        if isinstance(node, Entry) and node.name in self._bodies and self._tables[node.name].origin == "adjoint":
+            if all(isinstance(s, IndexSymbol) for s in node.subscripts):
+                mapping = dict(zip(self._tables[node.name].indices, node.subscripts, strict=True))
+                return substitute(self._support(self._bodies[node.name]), mapping, self._free)
+        return ONE
 
     def _joined(self, condition: Expr, truth: Expr, indices: tuple[IndexSymbol, ...]) -> Expr:
         """A condition outside and one inside a binder; the former cannot speak of what the latter binds."""

@@ -4,7 +4,7 @@
 - Nested sums of products become one sum (a contraction, whose order is chosen later); factors that do not depend on
   what is summed stand outside; a sum of terms becomes terms of sums.
 - A truth in a product becomes the condition of a sum or a `Select`, so that what it masks is selected, never
-multiplied by 0. """
+multiplied by 0."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ class Table:
 
     Origins: a `definition` of the energy; a `local` definition of the update block, evaluated where it stands; the
     value of an `assignment`; an `anonymous` part of an expression that needs a name; an `adjoint`, the derivative of
-    the energy by a table. """
+    the energy by a table."""
 
     name: str
     indices: tuple[IndexSymbol, ...]
