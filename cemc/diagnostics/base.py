@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, fields
 from typing import ClassVar, Literal
 
+from cemc.record import Record, named
 from cemc.source import Source, Span
 
 MAX_REPORTED = 50
 """A file with more faults than this shows the first ones and a count: a screenful is read, a thousand lines are not."""
 
 
-@dataclass(frozen=True)
-class Diagnostic:
+class Diagnostic(Record):
     """A fault at a place. Each kind is a subclass: its fields are what varies, `template` puts them into words.
 
     `suggestion` says what to write instead, where that is likely.
@@ -23,14 +22,13 @@ class Diagnostic:
     severity: ClassVar[Literal["error", "warning"]] = "error"
 
     span: Span
-    suggestion: str | None = field(default=None, kw_only=True)
+    suggestion: str | None = named(default=None, kw_only=True)
 
     @property
     def message(self) -> str:
-        return self.template.format(**{each.name: getattr(self, each.name) for each in fields(self)})
+        return self.template.format(**self.__dict__)
 
 
-@dataclass(frozen=True)
 class Warn(Diagnostic):
     """Base of the faults that do not stop the compiler."""
 

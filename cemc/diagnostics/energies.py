@@ -2,123 +2,106 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import ClassVar
 
 from cemc.diagnostics.base import Diagnostic, Warn
 
 
-@dataclass(frozen=True)
 class NoEnergy(Diagnostic):
-    template = "the energy `E` is not defined, and there is no update block to name another"
+    template: ClassVar[str] = "the energy `E` is not defined, and there is no update block to name another"
 
 
-@dataclass(frozen=True)
 class NotScalarEnergy(Diagnostic):
-    template = "an energy is a number for each of its indices, and `{name}` is {shape}"
+    template: ClassVar[str] = "an energy is a number for each of its indices, and `{name}` is {shape}"
     name: str
     shape: str
 
 
-@dataclass(frozen=True)
 class GradOutside(Diagnostic):
-    template = "`grad` may stand only in an update block"
+    template: ClassVar[str] = "`grad` may stand only in an update block"
 
 
-@dataclass(frozen=True)
 class BadWrt(Diagnostic):
-    template = (
+    template: ClassVar[str] = (
         "`{name}` is {kind}; a gradient is taken with respect to a state or a definition outside the update block"
     )
     name: str
     kind: str
 
 
-@dataclass(frozen=True)
 class BadOperand(Diagnostic):
-    template = "{what} inside `grad[…](…)`, which takes definitions without subscripts"
+    template: ClassVar[str] = "{what} inside `grad[…](…)`, which takes definitions without subscripts"
     what: str
 
 
-@dataclass(frozen=True)
 class UnlikeEnergies(Diagnostic):
-    template = "`{left}` and `{right}` have different indices, so that their {operator} is not a total"
+    template: ClassVar[str] = "`{left}` and `{right}` have different indices, so that their {operator} is not a total"
     left: str
     right: str
     operator: str
 
 
-@dataclass(frozen=True)
 class NoDependence(Diagnostic):
-    template = "`{energy}` does not depend on `{wrt}`{why}"
+    template: ClassVar[str] = "`{energy}` does not depend on `{wrt}`{why}"
     energy: str
     wrt: str
     why: str
 
 
-@dataclass(frozen=True)
 class Bypass(Diagnostic):
-    template = "`{energy}` depends on the state `{state}` also past `{wrt}`: {path}"
+    template: ClassVar[str] = "`{energy}` depends on the state `{state}` also past `{wrt}`: {path}"
     energy: str
     state: str
     wrt: str
     path: str
 
 
-@dataclass(frozen=True)
 class SecondUpdate(Diagnostic):
-    template = "this energy already has an update block, in line {line}"
+    template: ClassVar[str] = "this energy already has an update block, in line {line}"
     line: int
 
 
-@dataclass(frozen=True)
 class EmptyUpdate(Diagnostic):
-    template = "the update {why}"
+    template: ClassVar[str] = "the update {why}"
     why: str
 
 
-@dataclass(frozen=True)
 class NotAssignable(Diagnostic):
-    template = "`{name}` is {kind}; an update assigns to states"
+    template: ClassVar[str] = "`{name}` is {kind}; an update assigns to states"
     name: str
     kind: str
 
 
-@dataclass(frozen=True)
 class Shadows(Diagnostic):
-    template = "`{name}` is already {kind} of line {line}, and an update block cannot define it again"
+    template: ClassVar[str] = "`{name}` is already {kind} of line {line}, and an update block cannot define it again"
     name: str
     kind: str
     line: int
 
 
-@dataclass(frozen=True)
 class UsedBefore(Diagnostic):
-    template = "`{name}` is defined in line {line} of the update block, and may be used only below that"
+    template: ClassVar[str] = "`{name}` is defined in line {line} of the update block, and may be used only below that"
     name: str
     line: int
 
 
-@dataclass(frozen=True)
 class OnlyInUpdate(Diagnostic):
-    template = "`{name}` is defined inside the update block, and may be used only there"
+    template: ClassVar[str] = "`{name}` is defined inside the update block, and may be used only there"
     name: str
 
 
-@dataclass(frozen=True)
 class WrongValue(Diagnostic):
-    template = "`{left}` is {wanted}, and the right side is {shape}"
+    template: ClassVar[str] = "`{left}` is {wanted}, and the right side is {shape}"
     left: str
     wanted: str
     shape: str
 
 
-@dataclass(frozen=True)
 class BadRepeat(Diagnostic):
-    template = "`repeat` takes a positive whole number or a header name, not {what}"
+    template: ClassVar[str] = "`repeat` takes a positive whole number or a header name, not {what}"
     what: str
 
 
-@dataclass(frozen=True)
 class NeverAssigned(Warn):
-    template = "the update never changes the state `{name}`"
+    template: ClassVar[str] = "the update never changes the state `{name}`"
     name: str

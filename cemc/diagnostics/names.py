@@ -2,141 +2,121 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import ClassVar
 
 from cemc.diagnostics.base import Diagnostic, Warn
 
 
-@dataclass(frozen=True)
 class UnknownName(Diagnostic):
-    template = "unknown name `{name}`"
+    template: ClassVar[str] = "unknown name `{name}`"
     name: str
 
 
-@dataclass(frozen=True)
 class UnknownAxis(Diagnostic):
-    template = "unknown axis `{name}`"
+    template: ClassVar[str] = "unknown axis `{name}`"
     name: str
 
 
-@dataclass(frozen=True)
 class Duplicate(Diagnostic):
-    template = "`{name}` is already {kind} of line {line}"
+    template: ClassVar[str] = "`{name}` is already {kind} of line {line}"
     name: str
     kind: str
     line: int
 
 
-@dataclass(frozen=True)
 class Predeclared(Diagnostic):
-    template = "`token` is the predeclared sequence axis"
+    template: ClassVar[str] = "`token` is the predeclared sequence axis"
 
 
-@dataclass(frozen=True)
 class HidesBuiltin(Diagnostic):
-    template = "`{name}` is a built-in function and cannot be declared"
+    template: ClassVar[str] = "`{name}` is a built-in function and cannot be declared"
     name: str
 
 
-@dataclass(frozen=True)
 class Taken(Diagnostic):
     """A name that would collide on the generated class."""
 
-    template = "`{name}` cannot name {kind}: it is {why}"
+    template: ClassVar[str] = "`{name}` cannot name {kind}: it is {why}"
     name: str
     kind: str
     why: str
 
 
-@dataclass(frozen=True)
 class EnergyName(Diagnostic):
-    template = "an energy cannot be named `{name}`: {why}"
+    template: ClassVar[str] = "an energy cannot be named `{name}`: {why}"
     name: str
     why: str
 
 
-@dataclass(frozen=True)
 class SameFile(Diagnostic):
-    template = "energy `{name}` would write `{file}`, as energy `{other}` of line {line} does"
+    template: ClassVar[str] = "energy `{name}` would write `{file}`, as energy `{other}` of line {line} does"
     name: str
     file: str
     other: str
     line: int
 
 
-@dataclass(frozen=True)
 class Circle(Diagnostic):
-    template = "`{name}` is defined by itself: {circle}"
+    template: ClassVar[str] = "`{name}` is defined by itself: {circle}"
     name: str
     circle: str
 
 
-@dataclass(frozen=True)
 class NotEarlier(Diagnostic):
-    template = "`{name}` is declared later; a default may use earlier header names only"
+    template: ClassVar[str] = "`{name}` is declared later; a default may use earlier header names only"
     name: str
 
 
-@dataclass(frozen=True)
 class NotInNumber(Diagnostic):
     """Something that is not known when the module is constructed."""
 
-    template = "{what} cannot stand in {place}"
+    template: ClassVar[str] = "{what} cannot stand in {place}"
     what: str
     place: str
 
 
-@dataclass(frozen=True)
 class BadSize(Diagnostic):
-    template = "{why}"
+    template: ClassVar[str] = "{why}"
     why: str
 
 
-@dataclass(frozen=True)
 class RuntimeAxisOfParameter(Diagnostic):
-    template = "a parameter has no run-time axes, and `{axis}` is one"
+    template: ClassVar[str] = "a parameter has no run-time axes, and `{axis}` is one"
     axis: str
 
 
-@dataclass(frozen=True)
 class NeedsStart(Diagnostic):
-    template = "the scalar parameter `{name}` needs a start"
+    template: ClassVar[str] = "the scalar parameter `{name}` needs a start"
     name: str
 
 
-@dataclass(frozen=True)
 class StartNotPositive(Diagnostic):
-    template = "the start of a positive parameter must be > 0, and this is {value}"
+    template: ClassVar[str] = "the start of a positive parameter must be > 0, and this is {value}"
     value: str
 
 
-@dataclass(frozen=True)
 class BadStart(Diagnostic):
-    template = "{why}"
+    template: ClassVar[str] = "{why}"
     why: str
 
 
-@dataclass(frozen=True)
 class NoState(Diagnostic):
-    template = "energy `{name}` has no {what}"
+    template: ClassVar[str] = "energy `{name}` has no {what}"
     name: str
     what: str
 
 
-@dataclass(frozen=True)
 class MayStartNegative(Warn):
-    template = "the positive parameter `{name}` may start at or below 0 by this distribution"
+    template: ClassVar[str] = "the positive parameter `{name}` may start at or below 0 by this distribution"
     name: str
 
 
-@dataclass(frozen=True)
 class Unused(Warn):
-    template = "{kind} `{name}` is never used"
+    template: ClassVar[str] = "{kind} `{name}` is never used"
     kind: str
     name: str
 
 
-@dataclass(frozen=True)
 class UnusedParameter(Warn):
-    template = "no energy mentions the parameter `{name}`"
+    template: ClassVar[str] = "no energy mentions the parameter `{name}`"
     name: str

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import fields, replace
+from dataclasses import fields
 from itertools import count
 
 from cemc.diagnostics import Diagnostic, line_of
@@ -25,6 +25,7 @@ from cemc.diagnostics.names import HidesBuiltin, UnknownName
 from cemc.diagnostics.shapes import IndexTwice, NoAxes, RuntimeAxisLeft, TooManySubscripts
 from cemc.diagnostics.syntax import ReservedName
 from cemc.operations.signatures import SIGNATURES
+from cemc.record import changed
 from cemc.semantics.context import Context, describe, is_poison, names
 from cemc.semantics.declare import Declarations
 from cemc.semantics.define import define
@@ -319,7 +320,7 @@ class UpdateBuilder:
             before = len(self.errors)
             self._check_dependence(energy, state.name, definition.span)
             for place in range(before, len(self.errors)):
-                self.errors[place] = replace(self.errors[place], span=state.span)
+                self.errors[place] = changed(self.errors[place], span=state.span)
             statements.append(self._plain_step(state, energy, span))
         return Update(1, tuple(statements), True)
 

@@ -5,13 +5,13 @@ Every method gets all children of its rule, punctuation included, so a node's sp
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 from unicodedata import normalize
 
 from lark import Token, Transformer
 
+from cemc.record import changed
 from cemc.source import Span
 from cemc.syntax import tree
 
@@ -137,7 +137,7 @@ class Build(Transformer[Token, tree.File]):
         return tree.Transpose(_all(children), children[0])
 
     def parenthesis(self, children: list[Any]) -> tree.Node:
-        node: tree.Node = replace(children[1], span=_all(children))
+        node: tree.Node = changed(children[1], span=_all(children))
         return node
 
     def bracket(self, children: list[Any]) -> tree.Bracket:
@@ -182,7 +182,6 @@ class Build(Transformer[Token, tree.File]):
         return tree.Or(_all(children), tuple(children[::2]))
 
 
-@dataclass(frozen=True)
 class _Axes(tree.Node):
     """The bracket of a declaration, on its way into the node of the declaration."""
 

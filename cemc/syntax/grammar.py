@@ -11,6 +11,7 @@ from lark.lark import PostLex
 
 from cemc.resources import resource_folder
 from cemc.syntax.build import Build
+from cemc.syntax.tables import load_tables
 
 
 def grammar_text() -> str:
@@ -38,4 +39,6 @@ OPTIONS: dict[str, Any] = {
 
 @cache
 def parser() -> Lark:
-    return Lark(grammar_text(), transformer=Build(), **OPTIONS)
+    grammar = grammar_text()
+    ready = load_tables(grammar, transformer=Build(), postlex=OPTIONS["postlex"])
+    return ready if ready is not None else Lark(grammar, transformer=Build(), **OPTIONS)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from lark import Token
 
 from cemc.diagnostics import CemError, Diagnostic
 from cemc.diagnostics.syntax import EmptyFile, TooDeep, TooLong
+from cemc.record import changed
 from cemc.source import Source, Span
 from cemc.syntax import tree
 from cemc.syntax.build import span_of
@@ -37,7 +36,7 @@ def parse(source: Source) -> tree.File:
     too_deep = _deep_node(file)
     if too_deep:
         raise CemError(source, [*errors, *file.errors, too_deep])
-    return replace(file, errors=(*errors, *file.errors))
+    return changed(file, errors=(*errors, *file.errors))
 
 
 def _deep_bracket(tokens: list[Token]) -> Diagnostic | None:

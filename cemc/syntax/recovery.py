@@ -6,7 +6,7 @@ with the next token that looks like the beginning of a statement.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from lark import Token, Tree
@@ -15,6 +15,7 @@ from lark.parsers.lalr_interactive_parser import InteractiveParser
 
 from cemc.diagnostics import Diagnostic
 from cemc.diagnostics.syntax import NeverClosed, ReservedName, Unexpected
+from cemc.record import changed
 from cemc.source import Span
 from cemc.syntax import tree
 from cemc.syntax.build import name_of, span_of
@@ -273,5 +274,5 @@ class Recovery:
         energies = []
         for energy in file.energies:
             inside = tuple(each for each in self.lost if energy.span.start <= each.span.start < energy.span.end)
-            energies.append(replace(energy, items=energy.items + inside) if inside else energy)
+            energies.append(changed(energy, items=energy.items + inside) if inside else energy)
         return tree.File(file.span, tuple(energies), tuple(self.errors), tuple(each.span for each in self.lost))

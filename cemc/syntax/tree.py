@@ -7,16 +7,15 @@ carries the span it was read from.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import Any
 
 from cemc.diagnostics import Diagnostic
+from cemc.record import Record
 from cemc.source import Span
 
 
-@dataclass(frozen=True)
-class Node:
+class Node(Record):
     """Base of all nodes."""
 
     span: Span
@@ -25,24 +24,20 @@ class Node:
 # ------------------------------------------------------------------------------------------------ expressions
 
 
-@dataclass(frozen=True)
 class Name(Node):
     """A name, NFKC-normalised; the span shows how it was spelt."""
 
     text: str
 
 
-@dataclass(frozen=True)
 class Number(Node):
     value: Fraction
 
 
-@dataclass(frozen=True)
 class Negative(Node):
     operand: Node
 
 
-@dataclass(frozen=True)
 class Sum(Node):
     """`first ± term ± …`: a chain is one node, so that a long sum is not a deep tree."""
 
@@ -50,7 +45,6 @@ class Sum(Node):
     rest: tuple[tuple[str, Node], ...]
 
 
-@dataclass(frozen=True)
 class Binary(Node):
     """`* / @ ^`, with the place of the operator."""
 
@@ -60,12 +54,10 @@ class Binary(Node):
     operator_span: Span
 
 
-@dataclass(frozen=True)
 class Transpose(Node):
     operand: Node
 
 
-@dataclass(frozen=True)
 class Bracket(Node):
     """`[entry, … if condition]`: subscripts, or binders when a call follows."""
 
@@ -73,7 +65,6 @@ class Bracket(Node):
     condition: Node | None
 
 
-@dataclass(frozen=True)
 class Membership(Node):
     """`k in heads`."""
 
@@ -81,13 +72,11 @@ class Membership(Node):
     axis: Name
 
 
-@dataclass(frozen=True)
 class Subscript(Node):
     base: Node
     bracket: Bracket
 
 
-@dataclass(frozen=True)
 class Call(Node):
     """`function(arguments)`; `function` is a `Name`, or a `Subscript` for reductions, or something that cannot be called."""
 
@@ -95,7 +84,6 @@ class Call(Node):
     arguments: tuple[Node, ...]
 
 
-@dataclass(frozen=True)
 class Held(Node):
     """`given(operand)`, `input(operand)`."""
 
@@ -103,19 +91,16 @@ class Held(Node):
     operand: Node
 
 
-@dataclass(frozen=True)
 class Integral(Node):
     function: Name
     operand: Node
 
 
-@dataclass(frozen=True)
 class Gradient(Node):
     wrt: Name
     energy: Node
 
 
-@dataclass(frozen=True)
 class Where(Node):
     condition: Node
     then: Node
@@ -125,7 +110,6 @@ class Where(Node):
 # ------------------------------------------------------------------------------------------------- conditions
 
 
-@dataclass(frozen=True)
 class Comparison(Node):
     """`a < b <= c`: one more operand than operators."""
 
@@ -133,17 +117,14 @@ class Comparison(Node):
     operators: tuple[str, ...]
 
 
-@dataclass(frozen=True)
 class Not(Node):
     operand: Node
 
 
-@dataclass(frozen=True)
 class And(Node):
     operands: tuple[Node, ...]
 
 
-@dataclass(frozen=True)
 class Or(Node):
     operands: tuple[Node, ...]
 
@@ -151,32 +132,27 @@ class Or(Node):
 # ----------------------------------------------------------------------------------------------- declarations
 
 
-@dataclass(frozen=True)
 class HeaderName(Node):
     name: Name
     default: Node | None
 
 
-@dataclass(frozen=True)
 class AxisDeclaration(Node):
     name: Name
 
 
-@dataclass(frozen=True)
 class StateDeclaration(Node):
     name: Name
     axes: tuple[Name, ...]
     start: Node | None
 
 
-@dataclass(frozen=True)
 class GivenDeclaration(Node):
     name: Name
     axes: tuple[Name, ...]
     integer: bool
 
 
-@dataclass(frozen=True)
 class RandomStart(Node):
     """`~ normal(mean, std)` and the like."""
 
@@ -184,7 +160,6 @@ class RandomStart(Node):
     arguments: tuple[Node, ...]
 
 
-@dataclass(frozen=True)
 class ParameterDeclaration(Node):
     name: Name
     axes: tuple[Name, ...]
@@ -192,20 +167,17 @@ class ParameterDeclaration(Node):
     start: Node | None
 
 
-@dataclass(frozen=True)
 class ConstantDeclaration(Node):
     name: Name
     value: Node
 
 
-@dataclass(frozen=True)
 class FunctionDeclaration(Node):
     name: Name
     arguments: tuple[Name, ...]
     body: Node
 
 
-@dataclass(frozen=True)
 class LeftIndex(Node):
     """An index variable left of `=`; `axis` where the file says `k in heads`."""
 
@@ -213,7 +185,6 @@ class LeftIndex(Node):
     axis: Name | None
 
 
-@dataclass(frozen=True)
 class DefinitionStatement(Node):
     """`name[indices] = body`: a definition, or in an update block an assignment or a local definition. `left` is the part
     before `=`."""
@@ -224,7 +195,6 @@ class DefinitionStatement(Node):
     left: Span
 
 
-@dataclass(frozen=True)
 class UpdateBlock(Node):
     """`keyword` is the span of the word `update`, which is where errors about the whole block point."""
 
@@ -233,7 +203,6 @@ class UpdateBlock(Node):
     keyword: Span
 
 
-@dataclass(frozen=True)
 class Unreadable(Node):
     """A statement with a syntax error. The names in it are taken to be declared and used, so that one error stays one."""
 
@@ -253,14 +222,12 @@ Item = (
 )
 
 
-@dataclass(frozen=True)
 class EnergyDeclaration(Node):
     name: Name
     header: tuple[HeaderName, ...]
     items: tuple[Item, ...]
 
 
-@dataclass(frozen=True)
 class File(Node):
     """`errors` are the syntax errors of unreadable statements; semantics reports them together with its own."""
 
@@ -271,8 +238,8 @@ class File(Node):
 
 def children(node: Node) -> Iterator[Node]:
     """The nodes directly below a node, in the order of its fields."""
-    for each in fields(node):
-        yield from _nodes_in(getattr(node, each.name))
+    for value in node.__dict__.values():
+        yield from _nodes_in(value)
 
 
 def _nodes_in(value: Any) -> Iterator[Node]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import pytest
 
 from cemc.diagnostics import CemError
 from cemc.semantics import analyse
 from cemc.source import Source
-from cemc.syntax import parse, source_of
+from cemc.syntax import parse, read_source, source_of
 from cemc.syntax.limits import MAX_CHARACTERS, MAX_DEPTH
 
 HEAD = "energy a(d) { state x[token, d] E[i] = "
@@ -93,3 +94,16 @@ def test_bytes_that_are_not_text() -> None:
     first, line, caret = str(caught.value).splitlines()
     assert first == "f.cem:2:7: error: byte 0xff is not UTF-8 text"
     assert line.index("�") == caret.index("^")
+
+
+def test_a_file_without_end() -> None:
+    source = read_source("/dev/zero")
+    with pytest.raises(CemError, match="longer than"):
+        parse(source)
+
+
+def test_a_long_file_of_long_characters(tmp_path: Path) -> None:
+    path = tmp_path / "long.cem"
+    path.write_text("#" + "𝐀" * MAX_CHARACTERS * 2, encoding="utf-8")
+    with pytest.raises(CemError, match="longer than"):
+        parse(read_source(path))

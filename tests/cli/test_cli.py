@@ -1,0 +1,223 @@
+"""The command line: exit statuses, what goes where, and no traceback for anything."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import cemc
+from cemc import cli
+
+GOOD = "energy good(d) {\n  state x[token, d]\n  E[i] = norm2(x[i])\n}\n"
+BAD = "energy bad(d) {\n  state x[token, d]\n  E[i] = norm2(y[i])\n}\n"
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def write(folder: Path, name: str, text: str | bytes) -> str:
+    path = folder / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return str(path)
+
+
+def run(*arguments: str, **options: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "cemc", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, **options},
+        check=False,
+    )
+
+
+# ------------------------------------------------------------------------------------------------------------ status 0
+
+
+def test_version() -> None:
+    result = run("--version")
+    assert (result.returncode, result.stdout, result.stderr) == (0, f"cemc {cemc.__version__}\n", "")
+
+
+def test_version_and_help_import_nothing_large() -> None:
+    code = "import sys, cemc.cli; cemc.cli.main(sys.argv[1:]); print(sorted({'sympy', 'torch', 'lark'} & set(sys.modules)))"
+    for arguments in (["--version"], ["--help"], ["compile", "--help"]):
+        result = subprocess.run(
+            [sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=60, check=True
+        )
+        assert result.stdout.splitlines()[-1] == "[]"
+
+
+def test_compile_writes_and_says_what(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "new" / "folder"
+    assert cli.main(["compile", write(tmp_path, "good.cem", GOOD), "-o", str(out)]) == 0
+    assert (out / "good.py").read_text(encoding="utf-8")
+    captured = capsys.readouterr()
+    assert captured.out.splitlines()[0] == str(out / "good.py")
+    assert captured.err == ""
+
+
+def test_warnings_go_to_standard_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write(tmp_path, "warn.cem", GOOD.replace("good(d)", "warn(d, n = 1)"))
+    for _ in range(2):  # the second time from the cache
+        assert cli.main(["compile", path, "-o", str(tmp_path)]) == 0
+        assert "warning: the header name `n` is never used" in capsys.readouterr().err
+
+
+def test_check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["check", write(tmp_path, "good.cem", GOOD)]) == 0
+    out = capsys.readouterr().out
+    assert "good  generic" in out
+    assert "ok" in out
+
+
+# ------------------------------------------------------------------------------------------------------------ status 1
+
+
+@pytest.mark.parametrize("command", [["compile", "-o", "out"], ["check"]])
+def test_a_wrong_file(command: list[str], tmp_path: Path) -> None:
+    result = run(*command, write(tmp_path, "bad.cem", BAD))
+    assert result.returncode == 1
+    assert result.stdout == ""
+    assert "bad.cem:3:16: error: unknown name `y`" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize("data", [b"", b"\0", b"\xff\xfe\0", b"#", b"(" * 100_000, b"a" * 1_000_000, os.urandom(1000)])
+def test_files_that_are_no_energies(data: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write(tmp_path, "f.cem", data)
+    assert cli.main(["compile", path, "-o", str(tmp_path)]) == 1
+    assert capsys.readouterr().err.startswith(f"{path}:1:1" if not data else f"{path}:")
+
+
+def test_one_wrong_file_does_not_keep_others_from_compiling(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bad, good = write(tmp_path, "bad.cem", BAD), write(tmp_path, "good.cem", GOOD)
+    assert cli.main(["compile", bad, good, "-o", str(tmp_path)]) == 1
+    assert (tmp_path / "good.py").exists()
+    assert "unknown name" in capsys.readouterr().err
+
+
+def test_files_may_not_overwrite_each_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first = write(tmp_path, "first.cem", GOOD)
+    second = write(tmp_path, "second.cem", GOOD.replace("good", "Good").replace("norm2(x[i])", "2 * norm2(x[i])"))
+    assert cli.main(["compile", first, second, "-o", str(tmp_path / "out")]) == 1
+    assert "would overwrite that of" in capsys.readouterr().err
+    assert [path.name for path in (tmp_path / "out").glob("*.py")] == ["good.py"]
+
+
+# ------------------------------------------------------------------------------------------------------------ status 2
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [[], ["compile"], ["compile", "f.cem"], ["nonsense"], ["check"], ["--nonsense"], ["check", "--seed", "x", "f.cem"]],
+)
+def test_wrong_commands(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(arguments) == 2
+    assert "error" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", [["compile", "-o", "out"], ["check"]])
+def test_unreadable_files(command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for path in (str(tmp_path), str(tmp_path / "missing.cem"), "\0.cem", "a" * 5000):
+        assert cli.main([*command, path]) == 2
+        assert capsys.readouterr().err.startswith("cemc: error: ")
+
+
+def test_unwritable_output(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    good = write(tmp_path, "good.cem", GOOD)
+    file = write(tmp_path, "file", "")
+    assert cli.main(["compile", good, "-o", file]) == 2
+    assert cli.main(["compile", good, "-o", "/proc/nowhere"]) == 2
+    closed = tmp_path / "closed"
+    closed.mkdir()
+    closed.chmod(stat.S_IRUSR | stat.S_IXUSR)
+    if not os.access(closed, os.W_OK):  # root may write everywhere
+        assert cli.main(["compile", good, "-o", str(closed)]) == 2
+    assert "Traceback" not in capsys.readouterr().err
+
+
+# ----------------------------------------------------------------------------------------------------------- status 3
+
+
+@pytest.mark.parametrize("error", [KeyError("inside"), RecursionError(), AssertionError("a\nb"), ValueError()])
+def test_a_fault_of_cemc_says_so(
+    error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("cemc.compiler.compile_file", fail)
+    path = write(tmp_path, "good.cem", GOOD)
+    assert cli.main(["compile", path, "-o", str(tmp_path)]) == 3
+    report = capsys.readouterr().err
+    assert f"this is a fault of cemc {cemc.__version__}, not of the file" in report
+    assert type(error).__name__ in report
+    assert "Please report it" in report
+    assert "Traceback" not in report
+    monkeypatch.setenv(cli.DEBUG, "1")
+    with pytest.raises(type(error)):
+        cli.main(["compile", path, "-o", str(tmp_path)])
+
+
+def test_an_interrupt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("cemc.compiler.compile_file", interrupt)
+    assert cli.main(["compile", write(tmp_path, "good.cem", GOOD), "-o", str(tmp_path)]) == 130
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGPIPE"), reason="there are no pipes to break")
+def test_a_reader_that_has_gone(tmp_path: Path) -> None:
+    path = write(tmp_path, "good.cem", GOOD)
+    reader, writer = os.pipe()
+    os.close(reader)
+    process = subprocess.run(
+        [sys.executable, "-m", "cemc", "compile", path, "-o", str(tmp_path)],
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    os.close(writer)
+    assert process.returncode == 141
+    assert process.stderr == ""
+
+
+def test_output_in_a_terminal_without_unicode(tmp_path: Path) -> None:
+    path = write(tmp_path, "bad.cem", BAD.replace("y[i]", "é[i]"))
+    result = run("compile", path, "-o", str(tmp_path), PYTHONIOENCODING="ascii", PYTHONUTF8="0")
+    assert result.returncode == 1
+    assert r"unknown name `\xe9`" in result.stderr
+
+
+# -------------------------------------------------------------------------------------------------------- from Python
+
+
+def test_the_package_is_lazy_and_complete() -> None:
+    code = "import sys, cemc; print(sorted({'sympy', 'torch', 'lark', 'cemc.compiler'} & set(sys.modules)), cemc.__version__)"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert result.stdout == f"[] {cemc.__version__}\n"
+    assert {"CemError", "compile_file", "load", "__version__"} <= set(dir(cemc))
+    assert callable(cemc.compile_file)
+    assert callable(cemc.load)
+    with pytest.raises(AttributeError):
+        cemc.nonsense  # noqa: B018
+
+
+def test_errors_from_python(tmp_path: Path) -> None:
+    with pytest.raises(cemc.CemError, match="unknown name `y`"):
+        cemc.compile_file(write(tmp_path, "bad.cem", BAD))
