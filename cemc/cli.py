@@ -1,7 +1,7 @@
 """The command `cemc`.
 
-Exit status: 0 done, 1 a file is wrong or a check fails, 2 the command is wrong, 3 a fault of cemc itself; 130 after an interrupt, and
-141 where the reader of the output has gone, as shells have it. No input ends in a traceback.
+Exit status: 0 done, 1 a file is wrong or a check fails, 2 the command is wrong, 3 a fault of cemc itself; 130 after
+an interrupt, and 141 where the reader of the output has gone, as shells have it. No input ends in a traceback.
 """
 
 from __future__ import annotations

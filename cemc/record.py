@@ -1,7 +1,8 @@
-"""Frozen records that are cheap to define: what `@dataclass(frozen=True)` gives, without compiling six methods per class.
+"""Frozen records that are cheap to define: what `@dataclass(frozen=True)` gives, without compiling six methods per
+class.
 
-The catalogue of faults and the syntax tree are a hundred classes; as dataclasses they would take longer to import than a file takes
-to compile. Type checkers see them as dataclasses.
+The catalogue of faults and the syntax tree are a hundred classes; as dataclasses they would take longer to import
+than a file takes to compile. Type checkers see them as dataclasses.
 """
 
 from __future__ import annotations

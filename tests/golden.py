@@ -1,6 +1,7 @@
 """Golden files: a folder of wrong `.cem` files, each with its rendered diagnostics beside it.
 
-`REWRITE_GOLDEN=1 pytest tests/syntax tests/semantics` writes them anew; read the difference as a user would before committing.
+`REWRITE_GOLDEN=1 pytest tests/syntax tests/semantics` writes them anew; read the difference as a user would before
+committing.
 """
 
 from __future__ import annotations
@@ -27,4 +28,4 @@ def check(path: Path) -> None:
     shown = diagnostics(path) + "\n"
     if os.environ.get("REWRITE_GOLDEN"):
         expected.write_text(shown, encoding="utf-8")
-    assert shown == expected.read_text(encoding="utf-8"), f"{path.name}: run with REWRITE_GOLDEN=1 and read the difference"
+    assert shown == expected.read_text(encoding="utf-8"), f"{path.name}: see REWRITE_GOLDEN"

@@ -10,8 +10,8 @@ Kind = Literal["elementwise", "product", "reduction", "vector", "rope"]
 
 @dataclass(frozen=True)
 class Signature:
-    """`elementwise`: equal shapes or scalars. `product`: dot, outer, norm2. `reduction`: a vector to a number, or with binders.
-    `vector`: a vector to a vector. `max` is a reduction that with two arguments is element-wise."""
+    """`elementwise`: equal shapes or scalars. `product`: dot, outer, norm2. `reduction`: a vector to a number, or
+    with binders. `vector`: a vector to a vector. `max` is a reduction that with two arguments is element-wise."""
 
     kind: Kind
     min_arity: int

@@ -67,8 +67,8 @@ def never_negative(form: Form) -> bool:
 
 
 def room_above(form: Form, axis: Axis) -> list[Form]:
-    """Forms of which one that is never negative shows that `form` stays below the size of `axis`: what lies between it and the
-    last position, or between it and an index over the same axis."""
+    """Forms of which one that is never negative shows that `form` stays below the size of `axis`: what lies between
+    it and the last position, or between it and an index over the same axis."""
     rooms: list[Form] = []
     if not axis.runtime:
         rooms.append(minus(minus({axis.name: Fraction(1)}, ONE), form))

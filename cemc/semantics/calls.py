@@ -109,7 +109,8 @@ def infer_safely(node: tree.Node, context: Context) -> None:
 
 
 def _values(function: str, arguments: tuple[tree.Node, ...]) -> tuple[tree.Node, ...]:
-    """The arguments that are ordinary expressions: eps and the base of `rope` are numbers, read by `_number_argument`."""
+    """The arguments that are ordinary expressions: eps and the base of `rope` are numbers, read by
+    `_number_argument`."""
     if function in SIGNATURES:
         kind = SIGNATURES[function].kind
         if kind == "vector":

@@ -31,8 +31,8 @@ def is_poison(*expressions: Expr | None) -> bool:
 
 @dataclass
 class Context:
-    """`owner` names what is being inferred; `arguments` are those of a function; `free_axes` is set within the operand of
-    `grad`, where run-time axes stay."""
+    """`owner` names what is being inferred; `arguments` are those of a function; `free_axes` is set within the
+    operand of `grad`, where run-time axes stay."""
 
     source: Source
     table: Table

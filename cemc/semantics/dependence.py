@@ -1,5 +1,5 @@
-"""What an energy depends on, read off the structure: through definitions, but not through what `given` and `input` hold,
-nor through conditions and computed subscripts, whose derivative is 0."""
+"""What an energy depends on, read off the structure: through definitions, but not through what `given` and `input`
+hold, nor through conditions and computed subscripts, whose derivative is 0."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ class Dependence:
     def path(
         self, start: tuple[Use, ...], target: str, around: str | None = None, held: bool = False
     ) -> list[Use] | None:
-        """The uses that lead from an expression to `target`, not through the definition `around`; None where none do. Only those that
-        a derivative goes through count, unless `held`."""
+        """The uses that lead from an expression to `target`, not through the definition `around`; None where none do.
+        Only those that a derivative goes through count, unless `held`."""
         came_from: dict[Use, Use | None] = {}
         pending = list(start)
         for use in start:

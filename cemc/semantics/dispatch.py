@@ -1,7 +1,7 @@
 """`infer`: from a syntax node to a typed expression, by one rule per kind of node.
 
-Inference never stops: an error is reported once, its expression becomes `Poison`, and what contains it says nothing more.
-The rules live in modules by subject and register here, so that each can call `infer` on the parts of its node.
+Inference never stops: an error is reported once, its expression becomes `Poison`, and what contains it says nothing
+more. The rules live in modules by subject and register here, so that each can call `infer` on the parts of its node.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Which names are free. The lists are literal so that compiling imports neither torch nor anything else; a test compares them
-with torch."""
+"""Which names are free. The lists are literal so that compiling imports neither torch nor anything else; a test
+compares them with torch."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import keyword
 import sys
 
 RESERVED = frozenset(
-    "energy axis state given positive param const function update repeat if and or not in grad integral input int where".split()
+    """
+    energy axis state given positive param const function update repeat if and or not in grad integral input int where
+    """.split()
 )
 
 MODULE_ATTRIBUTES = frozenset(

@@ -29,11 +29,9 @@ def mentioned(node: tree.Node) -> Iterator[tree.Name]:
             pending += reversed(list(tree.children(each)))
 
 
-def in_order(
-    bodies: Mapping[str, Iterable[tree.Node]], hidden: Mapping[str, frozenset[str]] | None = None
-) -> Ordered:
-    """Depth first, with a stack of its own: files may hold chains of thousands of definitions. `hidden` are names that mean
-    something else in a body."""
+def in_order(bodies: Mapping[str, Iterable[tree.Node]], hidden: Mapping[str, frozenset[str]] | None = None) -> Ordered:
+    """Depth first, with a stack of its own: files may hold chains of thousands of definitions. `hidden` are names
+    that mean something else in a body."""
     known = {name: bodies.keys() - (hidden or {}).get(name, frozenset()) for name in bodies}
     uses = {
         name: [each for body in parts for each in mentioned(body) if each.text in known[name]]

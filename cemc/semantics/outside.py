@@ -1,8 +1,9 @@
 """The warning about reads outside an axis that feed a logsumexp, a max or a mean.
 
-Such a read is 0, which is harmless in a sum, but one more term in a logsumexp: exp(0). A comparison beside the reduction guards
-a read if it keeps the subscript inside the axis. Reads are looked for in the body itself, and in definitions where the 0 is
-a factor, so that it makes the whole term 0; a token shift `x[i] + x[i - 1]` in a definition is meant as it stands.
+Such a read is 0, which is harmless in a sum, but one more term in a logsumexp: exp(0). A comparison beside the
+reduction guards a read if it keeps the subscript inside the axis. Reads are looked for in the body itself, and in
+definitions where the 0 is a factor, so that it makes the whole term 0; a token shift `x[i] + x[i - 1]` in a
+definition is meant as it stands.
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ _DEEPEST = 8
 
 @dataclass(frozen=True)
 class _Place:
-    """Where a read stands: the reduction that it feeds and its indices; forms that are never negative there; the forms at
-    which an axis is read by a condition; what the indices of looked-through definitions stand for."""
+    """Where a read stands: the reduction that it feeds and its indices; forms that are never negative there; the
+    forms at which an axis is read by a condition; what the indices of looked-through definitions stand for."""
 
     reducer: str
     bound: frozenset[Index]

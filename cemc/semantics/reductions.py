@@ -34,7 +34,8 @@ _NEGATED: dict[str, Operator] = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==
 
 
 def bind(name: tree.Name, axis_name: tree.Name | None, context: Context, silent: bool = False) -> Variable:
-    """A new index variable, visible from here on. What is wrong with its name is reported, and it is bound all the same."""
+    """A new index variable, visible from here on. What is wrong with its name is reported, and it is bound all the
+    same."""
     declared = context.table.find(name.text)
     if name.text in RESERVED:
         context.fault(ReservedName(name.span, name.text, suggestion=f"write `{name.text}_`"))

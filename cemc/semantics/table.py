@@ -28,8 +28,8 @@ WITH_AXES = ("state", "given", "parameter", "definition", "local definition")
 
 @dataclass
 class Declared:
-    """`axes` is None where they are not known: of a definition before its turn, or after an error in it. `kind` "lost" stands for
-    a name that an unreadable statement may have declared."""
+    """`axes` is None where they are not known: of a definition before its turn, or after an error in it. `kind`
+    "lost" stands for a name that an unreadable statement may have declared."""
 
     kind: Kind
     name: str

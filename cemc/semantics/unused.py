@@ -12,7 +12,8 @@ from cemc.semantics.typed import Energy, Local
 
 
 def unused(energy: Energy, table: Table) -> Iterator[Diagnostic]:
-    """Definitions that nothing reads, parameters that the update does not reach, and other names that nothing mentions."""
+    """Definitions that nothing reads, parameters that the update does not reach, and other names that nothing
+    mentions."""
     dependence = Dependence(energy.definitions)
     bodies = [each.definition.body if isinstance(each, Local) else each.value for each in energy.update.statements]
     start = tuple(use for body in bodies for use in uses(body))

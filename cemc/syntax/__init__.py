@@ -14,8 +14,8 @@ __all__ = ["parse", "read_source", "source_of"]
 
 
 def parse(source: Source) -> File:
-    """The tree of a file. Syntax errors of single statements are in `File.errors`, for `analyse` to report with its own; what leaves
-    nothing to go on with (a file that is empty, too long or too deep) raises `CemError`."""
+    """The tree of a file. Syntax errors of single statements are in `File.errors`, for `analyse` to report with its
+    own; what leaves nothing to go on with (a file that is empty, too long or too deep) raises `CemError`."""
     from cemc.syntax.parsing import parse as run
 
     return run(source)

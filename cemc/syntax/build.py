@@ -1,6 +1,7 @@
 """Tree nodes out of grammar rules: one method for each rule of `grammars/cem.lark`, called while parsing.
 
-Every method gets all children of its rule, punctuation included, so a node's span runs from its first child to its last.
+Every method gets all children of its rule, punctuation included, so a node's span runs from its first child to its
+last.
 """
 
 from __future__ import annotations

@@ -32,8 +32,8 @@ _STARTS = {"AXIS", "STATE", "GIVEN", "POSITIVE", "PARAM", "CONST", "FUNCTION", "
 
 @dataclass(frozen=True)
 class Place:
-    """A token that the parser refused. `accepts` are the kinds that it would have taken; `inside` says whether the token
-    stands inside round or square brackets, `begins_line` whether it is the first of its line."""
+    """A token that the parser refused. `accepts` are the kinds that it would have taken; `inside` says whether the
+    token stands inside round or square brackets, `begins_line` whether it is the first of its line."""
 
     token: Token
     previous: Token | None

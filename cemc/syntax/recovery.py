@@ -1,7 +1,8 @@
-"""Parsing past errors: a statement that cannot be read becomes a `tree.Unreadable`, and the rest of the file is still read.
+"""Parsing past errors: a statement that cannot be read becomes a `tree.Unreadable`, and the rest of the file is still
+read.
 
-Where the parser stands between two statements, its stack is kept. A token that it refuses takes it back there, and it goes on
-with the next token that looks like the beginning of a statement.
+Where the parser stands between two statements, its stack is kept. A token that it refuses takes it back there, and it
+goes on with the next token that looks like the beginning of a statement.
 """
 
 from __future__ import annotations
@@ -85,7 +86,8 @@ class Recovery:
         self.between.append(_Between(states, values, lengths, token, previous, depth))
 
     def _follow(self, token: Token, place: int) -> None:
-        """Keeps the list of open brackets, and the stack after each block's opening and end and before each statement."""
+        """Keeps the list of open brackets, and the stack after each block's opening and end and before each
+        statement."""
         if token.type in OPENING:
             self.open.append(token)
             if token.type == "LBRACE":
@@ -111,7 +113,8 @@ class Recovery:
         state.value_stack[:] = between.values
 
     def _accepted(self, place: int) -> set[str]:
-        """The kinds of token that could stand at `place`. The refused one may have closed rules: the parser goes there anew."""
+        """The kinds of token that could stand at `place`. The refused one may have closed rules: the parser goes
+        there anew."""
         between = self.between[-1]
         self._put(between)
         for token in self.tokens[between.token : place]:

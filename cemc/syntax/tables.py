@@ -1,8 +1,8 @@
 """The parser's tables, made from the grammar ahead of time.
 
-Lark takes longer to make LALR tables than to parse any energy with them, so they lie beside the grammar as `cem.tables.json`,
-together with what they were made from. Where that is not what is installed, an edited grammar or another version of Lark,
-the parser is made from the grammar instead: tables can be missing or old, but not wrong.
+Lark takes longer to make LALR tables than to parse any energy with them, so they lie beside the grammar as
+`cem.tables.json`, together with what they were made from. Where that is not what is installed, an edited grammar or
+another version of Lark, the parser is made from the grammar instead: tables can be missing or old, but not wrong.
 
     python -m cemc.syntax.tables      writes them anew, after a change to the grammar
 """

@@ -1,8 +1,8 @@
 """Characters and tokens: everything that can be wrong before grammar comes into it.
 
-Lark splits the text; what it calls UNKNOWN, names with characters that no Python identifier has, and numbers that touch a
-letter are faults here. A fault never stops the split: the token is repaired where its meaning is plain (`×` for `*`)
-and dropped where it is not, and `broken` says where the parser should stay quiet.
+Lark splits the text; what it calls UNKNOWN, names with characters that no Python identifier has, and numbers that
+touch a letter are faults here. A fault never stops the split: the token is repaired where its meaning is plain (`×`
+for `*`) and dropped where it is not, and `broken` says where the parser should stay quiet.
 """
 
 from __future__ import annotations
@@ -155,7 +155,8 @@ def _in_range(token: str) -> bool:
 
 
 def _name(token: Token, result: Checked) -> None:
-    """A name with characters beyond ASCII: accepted as a Python identifier, else taken apart at what does not belong."""
+    """A name with characters beyond ASCII: accepted as a Python identifier, else taken apart at what does not
+    belong."""
     start = token.start_pos or 0
     if token.isidentifier():
         if len(token) > MAX_NAME:

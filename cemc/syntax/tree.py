@@ -78,7 +78,8 @@ class Subscript(Node):
 
 
 class Call(Node):
-    """`function(arguments)`; `function` is a `Name`, or a `Subscript` for reductions, or something that cannot be called."""
+    """`function(arguments)`; `function` is a `Name`, or a `Subscript` for reductions, or something that cannot be
+    called."""
 
     function: Node
     arguments: tuple[Node, ...]
@@ -186,8 +187,8 @@ class LeftIndex(Node):
 
 
 class DefinitionStatement(Node):
-    """`name[indices] = body`: a definition, or in an update block an assignment or a local definition. `left` is the part
-    before `=`."""
+    """`name[indices] = body`: a definition, or in an update block an assignment or a local definition. `left` is the
+    part before `=`."""
 
     name: Name
     indices: tuple[LeftIndex, ...]
@@ -204,7 +205,8 @@ class UpdateBlock(Node):
 
 
 class Unreadable(Node):
-    """A statement with a syntax error. The names in it are taken to be declared and used, so that one error stays one."""
+    """A statement with a syntax error. The names in it are taken to be declared and used, so that one error stays
+    one."""
 
     names: tuple[str, ...]
 

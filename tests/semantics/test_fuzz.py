@@ -25,8 +25,8 @@ SEEDS = [
     )
 ]
 PIECES = """energy a(d) { state x[token, d] given m[token, d]: int = positive param W[d, d] ~ normal(0, 1) const c function
-    f(z) update repeat 2 } E[i] logsumexp[j <= i if not and or in where grad[x](E)[i] input integral[silu] + - * / @ ^
-    .T ( ) [ ] { } , 1 0.5 1e9 # ' " $ \t \n é β × ﬁ \0 \u202e sum softmax rope z y i j k""".split(" ")
+    f(z) update repeat 2 } E[i] logsumexp[j <= i if not and or in where grad[x](E)[i] input integral[silu] + - * / @
+    ^ .T ( ) [ ] { } , 1 0.5 1e9 # ' " $ \t \n é β × ﬁ \0 \u202e sum softmax rope z y i j k""".split(" ")
 
 SETTINGS = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 
@@ -64,7 +64,8 @@ def test_mutated_files(text: str, data: st.DataObject) -> None:
         end = min(len(text), start + data.draw(st.integers(0, 12)))
         other = data.draw(st.sampled_from(SEEDS))
         from_ = data.draw(st.integers(0, max(0, len(other) - 1)))
-        new = data.draw(st.sampled_from(["", text[start:end] * 2, f" {data.draw(st.sampled_from(PIECES))} ", other[from_ : from_ + 15]]))
+        piece = data.draw(st.sampled_from(PIECES))
+        new = data.draw(st.sampled_from(["", text[start:end] * 2, f" {piece} ", other[from_ : from_ + 15]]))
         text = text[:start] + new + text[end:]
     front_end(text.encode("utf-8", "surrogatepass"))
 

@@ -86,4 +86,4 @@ def test_faults_are_frozen() -> None:
     with pytest.raises(AttributeError):
         fault.name = "b"  # type: ignore[misc]
     with pytest.raises(TypeError):
-        UnknownName(Span(0, 1), "a", "b")  # type: ignore[misc, call-arg]
+        UnknownName(Span(0, 1), "a", "b")  # type: ignore[call-arg]
