@@ -8,6 +8,7 @@ from lark import Token
 
 from cemc.diagnostics import Diagnostic
 from cemc.diagnostics.syntax import NeverOpened, ReservedName, Unexpected
+from cemc.operations.signatures import REDUCERS
 from cemc.source import Span
 from cemc.syntax.build import span_of
 
@@ -33,13 +34,15 @@ _STARTS = {"AXIS", "STATE", "GIVEN", "POSITIVE", "PARAM", "CONST", "FUNCTION", "
 @dataclass(frozen=True)
 class Place:
     """A token that the parser refused. `accepts` are the kinds that it would have taken; `inside` says whether the
-    token stands inside round or square brackets, `begins_line` whether it is the first of its line."""
+    token stands inside round or square brackets, `begins_line` whether it is the first of its line; `called` is the
+    function whose arguments it stands among, if it does."""
 
     token: Token
     previous: Token | None
     accepts: set[str]
     inside: bool
     begins_line: bool
+    called: str | None = None
 
     @property
     def after_expression(self) -> bool:
@@ -186,7 +189,9 @@ def _after_expression(place: Place) -> tuple[str, str | None] | None:
     token, previous, accepts, found = place.token, place.previous, place.accepts, _found(place.token)
     before = previous.type if previous is not None else ""
     if token.type == "COMPARE" and "COMPARE" not in accepts:
-        advice = "one `=` defines a name" if token == "==" else None
+        advice = "one `=` defines a name" if token == "==" and not place.inside else None
+        if place.called in REDUCERS:
+            advice = f"binders stand in square brackets: `{place.called}[j <= i](…)`"
         return f"{found}: a comparison may stand only in binders, after `if`, and in `where`", advice
     if token.type == "EQUAL":
         if "COMPARE" in accepts:

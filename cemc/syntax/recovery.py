@@ -206,8 +206,15 @@ class Recovery:
                 where = Place(self.tokens[first], self.tokens[first - 1], {"PLUS"}, False, False)
                 return explain(where), place
         previous = self.tokens[place - 1] if place else None
-        where = Place(token, previous, self._accepted(place), inner is not None, self._begins_line(token))
+        called = self._called(inner) if inner is not None else None
+        where = Place(token, previous, self._accepted(place), inner is not None, self._begins_line(token), called)
         return explain(where), place
+
+    def _called(self, opening: Token) -> str | None:
+        """The name before a round bracket."""
+        place = next(number for number, token in enumerate(self.tokens) if token is opening)
+        before = self.tokens[place - 1] if place else opening
+        return str(before) if opening.type == "LPAR" and before.type == "NAME" else None
 
     def _next_statement(self, place: int, between: _Between) -> int:
         """Takes the parser back and finds the token it can go on with."""

@@ -24,9 +24,9 @@ SEEDS = [
         ]
     )
 ]
-PIECES = """energy a(d) { state x[token, d] given m[token, d]: int = positive param W[d, d] ~ normal(0, 1) const c function
-    f(z) update repeat 2 } E[i] logsumexp[j <= i if not and or in where grad[x](E)[i] input integral[silu] + - * / @
-    ^ .T ( ) [ ] { } , 1 0.5 1e9 # ' " $ \t \n é β × ﬁ \0 \u202e sum softmax rope z y i j k""".split(" ")
+PIECES = """energy a(d) { state x[token, d] given m[token, d]: int = positive param W[d, d] ~ normal(0, 1) const c
+    function f(z) update repeat 2 } E[i] logsumexp[j <= i if not and or in where grad[x](E)[i] input integral[silu]
+    + - * / @ ^ .T ( ) [ ] { } , 1 0.5 1e9 # ' " $ \t \n é β × ﬁ \0 \u202e sum softmax rope z y i j k""".split(" ")
 
 SETTINGS = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 
