@@ -4,7 +4,7 @@ Decided on the symbolic form. Every way from token i of a result to an entry of 
 followed, through tables, with the conditions met on the way; the way is causal if those conditions imply that the
 token read is not after i. Conditions are linear inequalities of positions and sizes; the implication is proved by
 adding up inequalities (difference bounds, with sizes at least 1 and positions from 0), so "causal" is a guarantee,
-while "not causal" may mean that no proof was found. """
+while "not causal" may mean that no proof was found."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class _Reader:
     """Follows every read of one statement's table.
 
     A table is visited once for each relation in which its token indices stand to the token that is computed: an index
-    is at or before it, or it is not known to be. Knowing that index t of a table is <= i is all that is passed on. """
+    is at or before it, or it is not known to be. Knowing that index t of a table is <= i is all that is passed on."""
 
     def __init__(self, symbolic: SymbolicEnergy, root: str) -> None:
         self._symbolic, self._tables, self._root = symbolic, symbolic.tables, root

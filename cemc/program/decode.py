@@ -4,7 +4,7 @@ Every token dimension is a *row* (a token whose result is wanted: only tokens of
 is read: all tokens so far). Rows are those of the result; an index that is summed, or read at a computed place, is a
 column. A value with one token dimension that is wanted along columns is computed for the rows of this call and
 appended to a cache; values with more are computed from such. As causality says that what belongs to past tokens never
-changes, the result equals the full pass. """
+changes, the result equals the full pass."""
 
 from __future__ import annotations
 
@@ -39,19 +39,28 @@ class Unsupported(Exception):
     reason: str
 
 
-def split_tokens(step: dict[str, Node], graph: Graph) -> dict[str, Node]:
-    """The step with RowPositions and Cached nodes in place; raises Unsupported where a result has not exactly one
-    token axis."""
+@dataclass(frozen=True)
+class Split:
+    """A step with RowPositions and Cached nodes in place. `roles[n]`: the roles of the dimensions of node number n."""
+
+    step: dict[str, Node]
+    roles: dict[int, Roles]
+
+
+def split_tokens(step: dict[str, Node], graph: Graph) -> Split:
+    """Splits the tokens of a step; raises Unsupported where a result has not exactly one token axis."""
     for name, node in step.items():
         if node.dims.count(TOKEN) != 1:
             raise Unsupported(f"state {name} has not exactly one token axis")
     splitter = _Splitter(graph, in_order(step.values()))
-    return {name: splitter.visit(node, tuple(d == TOKEN for d in node.dims)) for name, node in step.items()}
+    split = {name: splitter.visit(node, tuple(d == TOKEN for d in node.dims)) for name, node in step.items()}
+    return Split(split, splitter.roles)
 
 
 class _Splitter:
     def __init__(self, graph: Graph, order: list[Node]) -> None:
         self._graph = graph
+        self.roles: dict[int, Roles] = {}
         self._known: dict[tuple[int, Roles], Node] = {}
         self._slots: dict[tuple[int, int], Cached] = {}
         # Values that vary with a tensor of the call, and those that vary with the state.
@@ -63,6 +72,7 @@ class _Splitter:
         key = (node.number, roles)
         if key not in self._known:
             self._known[key] = self._visit(node, roles)
+            self.roles[self._known[key].number] = roles
         return self._known[key]
 
     def _visit(self, node: Node, roles: Roles) -> Node:

@@ -149,7 +149,7 @@ class LogSumExp(Node):
     """log of the sum over all branches and their reduced axes, where their masks hold, of exp(scores).
 
     Where nothing is allowed the value is 0 (`empty` "zero") or minus infinity (`empty` "minus infinity"); gradient 0
-    either way. """
+    either way."""
 
     branches: tuple[Branch, ...]
     empty: Literal["zero", "minus infinity"]
@@ -203,7 +203,7 @@ class Gather(Node):
     """Entries of `table` at computed subscripts, 0 outside. The frame is `dims`.
 
     `subscripts[n]` says how dimension n of the table is read: an int is a frame position read as it stands, an Operand
-    of kind integer (placed in the frame) is a computed subscript. No frame position is both. """
+    of kind integer (placed in the frame) is a computed subscript. No frame position is both."""
 
     table: Node
     subscripts: tuple[int | Operand, ...]
@@ -225,7 +225,7 @@ class Cached(Node):
 
     dims are those of the operand; dimension `axis` (a token axis) is as long as all tokens seen and new. Without a
     cache the value is the operand itself. `slot` numbers the cached tensors of a program from 0; `hoisted`: the
-    operand does not depend on the state, so that all repeats share one tensor. """
+    operand does not depend on the state, so that all repeats share one tensor."""
 
     operand: Node
     axis: int
@@ -243,7 +243,7 @@ class Attention(Node):
     dims = shared dims (heads, ...) + (query axis, value width). `query`: shared + (query axis, width), `key`: shared +
     (key axis, width), `value`: shared + (key axis, value width), each an Operand whose frame is shared + its own two.
     `causal`: j <= i (query and key axis are the same); otherwise every key. `scale` is a scalar node. A tied layer has
-    value is key. """
+    value is key."""
 
     query: Operand
     key: Operand
@@ -270,7 +270,7 @@ class Program:
     pure functions of leaves.
 
     What in `step` depends on no `state` tensor does not change across repeats. `causal`: token i of the result reads
-    only tokens up to i, whatever the sizes. """
+    only tokens up to i, whatever the sizes."""
 
     step: dict[str, Node]
     energies: dict[str, Node]
