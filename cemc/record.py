@@ -7,6 +7,8 @@ than a file takes to compile. Type checkers see them as dataclasses.
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Callable
 from typing import Any, ClassVar, NoReturn, TypeVar, dataclass_transform
 
 AnyRecord = TypeVar("AnyRecord", bound="Record")
@@ -76,3 +78,21 @@ class Record:
 def changed(record: AnyRecord, **named: Any) -> AnyRecord:
     """A copy with other values for some fields."""
     return type(record)(**{**record.__dict__, **named})
+
+
+def dataclass(*, frozen: bool) -> Callable[[type[Any]], type[Any]]:
+    """`dataclasses.dataclass(frozen=True)` with the methods of `Record`. What `fields`, `replace` and `match` need is
+    there: a module of many classes imports this one instead, and for type checkers the original, and changes nothing
+    else. A class and its subclasses must be made by the same one of the two."""
+    assert frozen
+
+    def decorate(cls: type[Any]) -> type[Any]:
+        cls.__doc__ = cls.__doc__ or cls.__name__  # else dataclasses would make up a signature, slowly
+        made = dataclasses.dataclass(init=False, repr=False, eq=False)(cls)
+        made.record_fields = tuple(made.__dataclass_fields__)
+        made.named_fields = ()
+        for name in ("__init__", "__setattr__", "__delattr__", "__eq__", "__hash__", "__repr__"):
+            setattr(made, name, Record.__dict__[name])
+        return made
+
+    return decorate

@@ -8,6 +8,7 @@ from itertools import count
 from typing import Literal
 
 from cemc.diagnostics import Diagnostic, line_of
+from cemc.record import dataclass as record
 from cemc.semantics.scope import Scope
 from cemc.semantics.table import Table
 from cemc.semantics.typed import Axis, Expr
@@ -16,7 +17,7 @@ from cemc.source import Source, Span
 Mode = Literal["definition", "function", "update"]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Poison(Expr):
     """What stands for an expression with an error in it: whatever meets it stays silent."""
 

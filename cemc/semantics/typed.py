@@ -10,11 +10,15 @@ Shapes are tuples of `Axis`; two axes are the same only if they have the same na
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from cemc.source import Source, Span
+
+if TYPE_CHECKING:
+    from dataclasses import dataclass
+else:
+    from cemc.record import dataclass
 
 
 @dataclass(frozen=True)
@@ -373,5 +377,5 @@ class Energy:
         """Axes of a state, given, parameter or definition outside the update block."""
         for table in (self.states, self.givens, self.parameters, self.definitions):
             if name in table:
-                return table[name].axes  # type: ignore[attr-defined]
+                return table[name].axes
         raise KeyError(name)
