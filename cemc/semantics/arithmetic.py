@@ -10,9 +10,7 @@ from cemc.semantics.dispatch import infer, rule
 from cemc.semantics.typed import Access, Axis, Binary, Expr, MatMul, Transpose
 from cemc.source import Span
 from cemc.syntax import tree
-
-LONGEST_CHAIN = 8
-"""Longer sums become balanced trees, so that later stages, which recurse, can take any number of terms."""
+from cemc.syntax.limits import LONGEST_CHAIN
 
 
 @rule(tree.Sum)

@@ -11,4 +11,7 @@ MAX_EXPONENT = 300
 MAX_DEPTH = 100
 """Brackets within brackets, and operations within operations. Later stages recurse, within Python's default limit."""
 
+LONGEST_CHAIN = 8
+"""Longer sums become balanced trees, so that stages that recurse can take any number of terms."""
+
 MAX_SYNTAX_ERRORS = 30

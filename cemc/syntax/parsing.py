@@ -11,7 +11,7 @@ from cemc.source import Source, Span
 from cemc.syntax import tree
 from cemc.syntax.build import span_of
 from cemc.syntax.grammar import parser
-from cemc.syntax.limits import MAX_CHARACTERS, MAX_DEPTH
+from cemc.syntax.limits import LONGEST_CHAIN, MAX_CHARACTERS, MAX_DEPTH
 from cemc.syntax.recovery import CLOSING, OPENING, Recovery
 from cemc.syntax.tokens import check_tokens, hidden_characters
 
@@ -51,6 +51,13 @@ def _deep_bracket(tokens: list[Token]) -> Diagnostic | None:
     return None
 
 
+def _levels(node: tree.Node) -> int:
+    """How much deeper the typed expressions of a node's children lie: a sum becomes nested or balanced pairs."""
+    if not isinstance(node, tree.Sum):
+        return 1
+    return len(node.rest) if len(node.rest) < LONGEST_CHAIN else len(node.rest).bit_length() + 1
+
+
 def _deep_node(file: tree.File) -> Diagnostic | None:
     """Depth without brackets comes from chains of `-`, `*`, `^`, `[…]`: found on the tree, without recursion."""
     pending: list[tuple[tree.Node, int]] = [(file, 0)]
@@ -58,5 +65,5 @@ def _deep_node(file: tree.File) -> Diagnostic | None:
         node, depth = pending.pop()
         if depth > MAX_DEPTH:
             return TooDeep(node.span, MAX_DEPTH, suggestion="give an inner part a name of its own")
-        pending += [(child, depth + 1) for child in tree.children(node)]
+        pending += [(child, depth + _levels(node)) for child in tree.children(node)]
     return None

@@ -74,6 +74,18 @@ def test_a_sum_may_be_long() -> None:
     assert deepest < 20
 
 
+def test_depth_is_that_of_the_typed_expression() -> None:
+    """Sums within sums are as deep as they are long: within Python's recursion limit, whatever is accepted."""
+    for terms in (1, 3, 7, 8, 20):
+        for depth in range(1, MAX_DEPTH + 1, 7):
+            text = HEAD + "(" * depth + "norm2(x[i])" + (" + 1" * terms + ")") * depth + "}"
+            source = Source("f.cem", text)
+            try:
+                analyse(parse(source), source)
+            except CemError as error:
+                assert "nested more than" in str(error)
+
+
 def test_many_errors_are_reported_in_part() -> None:
     report = faults("energy a(d) {" + "\n z[i] = a + " * 3_000)
     assert report.count("error") <= 60
