@@ -44,7 +44,7 @@ def lookup(source: Source) -> list[Result] | None:
 
     try:
         stored: list[dict[str, Any]] = json.loads((folder() / f"{_key(source)}.json").read_text(encoding="utf-8"))
-        return [Result(**{name: tuple(v) if isinstance(v, list) else v for name, v in each.items()}) for each in stored]
+        return [Result(**_with_tuples(each)) for each in stored]
     except (OSError, ValueError, TypeError, AttributeError):
         return None
 
@@ -101,6 +101,11 @@ def _write(path: Path, text: str) -> None:
     except BaseException:
         os.unlink(temporary)
         raise
+
+
+def _with_tuples(stored: dict[str, Any]) -> dict[str, Any]:
+    """JSON has no tuples."""
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in stored.items()}
 
 
 def _key(source: Source) -> str:
