@@ -21,7 +21,7 @@ from cemc.source import Span
 from cemc.syntax.limits import MAX_EXPONENT, MAX_NAME, MAX_NUMBER
 
 _HIDDEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
-"""Categories of characters that are not seen: control, format (text direction among them), surrogates, line separators."""
+"""Categories of characters that are not seen: control, format (as of text direction), surrogates, separators."""
 
 _LETTER = re.compile(r"\w")
 
