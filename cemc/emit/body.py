@@ -13,7 +13,7 @@ from cemc.emit.expressions import Printer
 from cemc.emit.frames import place
 from cemc.emit.integrals import integral
 from cemc.emit.names import Scope
-from cemc.emit.precision import Dtype, computed_in
+from cemc.emit.precision import Dtype, computed_in, wanted_in
 from cemc.emit.scalar_nodes import scalars_in
 from cemc.program import nodes
 from cemc.program.graph import in_order, operands
@@ -92,7 +92,7 @@ class Body:
             self._roles[node.number] = frozenset(own.union(*(self._roles[n.number] for n in read)))
             self._changes[node.number] = self.loop and (state or any(self._changes[n.number] for n in read))
             for n in read:
-                self._count(n, computed_in(node, self.fused))
+                self._count(n, wanted_in(node, n, self.fused))
                 if self._changes[node.number] and not self._changes[n.number]:
                     self._hoisted.add(n.number)
 
@@ -170,6 +170,12 @@ class Body:
         arguments = [f"dtype={dtype}"] if dtype is not None else []
         return call(self.context.library("torch.tensor"), code, *arguments, f"device={self.device}")
 
+    def cast(self, code: Code, have: Dtype, want: Dtype) -> Code:
+        """A tensor brought from one dtype to the other."""
+        if have == want or not self.fused:
+            return code
+        return method(code, "to", self.low if want == "low" else self.acc)
+
     def variable(self, node: Node) -> Code:
         """The variable that holds a node, made now if there is none."""
         if node.number not in self._pending:
@@ -181,7 +187,7 @@ class Body:
         code = self._printed(node, spare=len(f"{wanted} =   # {comment}") + (0 if have == want else len(".to(acc)")))
         variable = self.scope.numbered(wanted)
         self._pending.discard(node.number)
-        code = self._cast(code, have, want)
+        code = self.cast(code, have, want)
         self._stored[node.number] = want
         self._section(node).add(variable, code, comment)
         self._codes[node.number] = name(variable)
@@ -241,11 +247,6 @@ class Body:
     def _is_real_tensor(self, node: Node) -> bool:
         return node.kind == "real" and node.number not in self._scalars
 
-    def _cast(self, code: Code, have: Dtype, want: Dtype) -> Code:
-        if have == want or not self.fused:
-            return code
-        return method(code, "to", self.low if want == "low" else self.acc)
-
     def _kept_in(self, node: Node) -> Dtype:
         """The dtype of a node's variable: `low` if every user wants that."""
         return "low" if self._wanted[node.number]["acc"] == 0 else "acc"
@@ -253,8 +254,8 @@ class Body:
     def _as_wanted(self, node: Node, code: Code, have: Dtype, want: Dtype) -> Code:
         """A cast of a variable that several users want has a variable of its own."""
         if have == want or not code.is_name or self._wanted[node.number][want] < 2:
-            return self._cast(code, have, want)
-        cast = self._cast(code, have, want)
+            return self.cast(code, have, want)
+        cast = self.cast(code, have, want)
         (variable,) = self.shared(("cast", node.number, want), (node,), (f"{code.text}_{want}",), cast)
         return name(variable)
 

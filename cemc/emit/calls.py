@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from cemc.emit.code import bracket
 from cemc.emit.code import summary as docstring
 from cemc.emit.context import Context
-from cemc.emit.methods import Method
+from cemc.emit.methods import LOW, Method
 from cemc.emit.names import Scope
 from cemc.semantics import typed
 
@@ -57,11 +57,12 @@ def forward(context: Context, generic: Method, fused: Method | None) -> Forward:
     default = f"self.{repeat}" if isinstance(repeat, str) else str(repeat)
     checks.append(f"steps = {context.helper('_repeats')}({default} if steps is None else steps)")
     low = scope.local("low") if fused is not None else ""
-    values |= {"steps": "steps", "low": low}
+    values |= {"steps": "steps", LOW: low}
     times = "one update" if repeat == 1 else f"{repeat} updates"
     summary = f"{_listed(energy, states)} after {times}, or after `steps`{_given_text(energy)}."
     quick = _call(fused, values) if fused is not None else ""
-    return Forward(signature, docstring(summary, 8), checks, states[0], low, _call(generic, values), quick)
+    plain = _call(generic, values, 12 if fused is None else 16)
+    return Forward(signature, docstring(summary, 8), checks, states[0], low, plain, quick)
 
 
 def energy_call(context: Context, methods: Mapping[str, Method]) -> EnergyCall:
@@ -95,7 +96,7 @@ def energy_call(context: Context, methods: Mapping[str, Method]) -> EnergyCall:
     tensors += [(labels[n], contexts[n], energy.states[n].axes) for n in states]
     checks += _checked(context, scope, tensors, values)
     values |= {f"context {n}": v for n, v in contexts.items()}
-    named = [(n, _call(m, values)) for n, m in methods.items()] if several else []
+    named = [(n, _call(m, values, 16)) for n, m in methods.items()] if several else []
     names = " or ".join(f"'{n}'" for n in methods)
     holds = any(argument.startswith("context ") for m in methods.values() for argument in m.arguments)
     what = "An energy" if several else _shown(next(iter(methods)), energy)
@@ -142,29 +143,36 @@ def _checked(
     tensors = [(label, variable, axes, False) for label, variable, axes in states]
     tensors += [(n, values[n], given.axes, given.integer) for n, given in energy.givens.items()]
     known = dict.fromkeys(axis.name for _, _, axes, _ in tensors for axis in axes if not axis.runtime)
-    start = f"{{{', '.join(f'{chr(34)}{axis}{chr(34)}: self.{axis}' for axis in known)}}}"
-    check = context.helper("_batch_axes")
+    start = [f'"{axis}": self.{axis}' for axis in known]
+    check = f"{context.helper('_batch_axes')}("
 
-    def checked(label: str, variable: str, axes: tuple[typed.Axis, ...], integer: bool, lengths: str) -> str:
+    def checked(label: str, variable: str, axes: tuple[typed.Axis, ...], integer: bool, lengths: str) -> list[str]:
         names = [f'"{axis.name}"' for axis in axes]
         listed = f"({names[0]},)" if len(names) == 1 else f"({', '.join(names)})"
-        kind = ", integer=True" if integer else ""
-        return f'{check}("{label}", {variable}, {listed}, {lengths}{kind})'
+        return [f'"{label}"', variable, listed, lengths, *(["integer=True"] if integer else [])]
 
     if len(tensors) == 1:
-        return [checked(*tensors[0], start)]
+        return _unindented(bracket(check, checked(*tensors[0], f"{{{', '.join(start)}}}"), ")", 8))
     lengths, batch = scope.local("lengths"), scope.local("batch")
-    lines = [f"{lengths} = {start}", f"{batch} = {context.helper('_broadcast')}(", "    {"]
-    lines += [f'        "{label}": {checked(label, v, axes, integer, lengths)},' for label, v, axes, integer in tensors]
-    lines += ["    }", ")"]
+    lines = bracket(f"{lengths} = {{", start, "}", 8)
+    lines += [f"        {batch} = {context.helper('_broadcast')}(", "            {"]
+    for label, variable, axes, integer in tensors:
+        lines += bracket(f'"{label}": {check}', checked(label, variable, axes, integer, lengths), "),", 16)
+    lines += ["            }", "        )"]
     for _, variable, axes in states:
         own = f" + {variable}.shape[{-len(axes)}:]" if axes else ""
-        lines.append(f"{variable} = {variable}.expand({batch}{own})")
-    return lines
+        lines.append(f"        {variable} = {variable}.expand({batch}{own})")
+    return _unindented(lines)
 
 
-def _call(method: Method, values: Mapping[str, str]) -> str:
-    return f"self.{method.name}({', '.join(values[argument] for argument in method.arguments)})"
+def _unindented(lines: Sequence[str]) -> list[str]:
+    return [line.removeprefix(" " * 8) for line in lines]
+
+
+def _call(method: Method, values: Mapping[str, str], indent: int = 12) -> str:
+    """A return statement, indented but for its first line."""
+    arguments = [values[argument] for argument in method.arguments]
+    return "\n".join(bracket(f"return self.{method.name}(", arguments, ")", indent)).lstrip()
 
 
 def _shown(name: str, energy: typed.Energy) -> str:

@@ -8,6 +8,7 @@ from cemc.emit.arithmetic import Product
 from cemc.emit.code import Code, call, method, name, number
 from cemc.emit.contraction import Factor, contraction
 from cemc.emit.elementwise import ElementwisePrinter
+from cemc.emit.gathering import GatherPrinter
 from cemc.emit.precision import computed_in
 from cemc.emit.reductions import ReductionPrinter
 from cemc.emit.structured import StructuredPrinter
@@ -25,6 +26,7 @@ class Printer:
         self._body, self._library = body, body.context.library
         self._elementwise = ElementwisePrinter(body)
         self._reductions = ReductionPrinter(body)
+        self._gathering = GatherPrinter(body)
         self._structured = StructuredPrinter(body)
 
     def code(self, node: Node) -> Code:
@@ -46,7 +48,9 @@ class Printer:
                 return self._align(node)
             case nodes.LogSumExp() | nodes.Weights() | nodes.Max() | nodes.FirstMax():
                 return self._reductions.code(node)
-            case nodes.Rotate() | nodes.Gather() | nodes.Attention():
+            case nodes.Gather():
+                return self._gathering.code(node)
+            case nodes.Rotate() | nodes.Attention():
                 return self._structured.code(node)
         raise AssertionError(type(node))
 

@@ -16,11 +16,14 @@ from cemc.program.graph import in_order
 from cemc.program.nodes import Node
 from cemc.semantics import typed
 
+LOW = "dtype of products"
+"""What the callers of a method call its argument `low`: not a name, as the energy may have one like it."""
+
 
 @dataclass(frozen=True)
 class Method:
     """A private method: its text, and its arguments in the words of its callers: the names of states and givens,
-    `context x` for the state x of the context, `steps` and `low`."""
+    `context x` for the state x of the context, `steps` and LOW."""
 
     name: str
     text: str
@@ -125,7 +128,7 @@ def update_method(context: Context, step: Mapping[str, Node], called: str, *, fu
         summary = "`steps` updates; matrix products in dtype `low`, the rest in `acc`."
     several = f"{context.names.builtin('tuple')}[{', '.join([tensor] * len(results))}]"
     text = _method(called, parameters, tensor if len(results) == 1 else several, summary, lines)
-    return Method(called, text, (*tensors, "steps", *(["low"] if low else [])))
+    return Method(called, text, (*tensors, "steps", *([LOW] if low else [])))
 
 
 def energy_method(context: Context, root: Node, called: str, label: str) -> Method:
