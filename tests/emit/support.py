@@ -105,3 +105,9 @@ class Build:
 def at(node: Node, *places: int) -> Operand:
     """A node placed in a frame; without places, in the order of its own dimensions."""
     return Operand(node, places or tuple(range(len(node.dims))))
+
+
+def function(arguments: str, *expressions: str) -> Any:
+    """A function of Python that returns the values of expressions, as a generated file could have it."""
+    lines = ["import torch", "from torch.nn import functional as F", "", f"def result({arguments}):", "    return ["]
+    return imported("\n".join([*lines, *(f"        {each}," for each in expressions), "    ]", ""])).result
