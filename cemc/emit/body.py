@@ -159,11 +159,11 @@ class Body:
         return code if self.is_scalar(operand.node) else place(code, operand.at, rank, operand.node.batched)
 
     def tensor(self, operand: Operand, rank: int) -> Code:
-        """The same, but a tensor even where the operand is a number of Python."""
+        """The same, but a tensor even where the operand is a number of Python: a real one, or a truth."""
         code = self.placed(operand, rank)
         if not self.is_scalar(operand.node):
             return code
-        return self.lifted(code, self.acc if operand.node.kind == "real" else None)
+        return self.lifted(code, None if operand.node.kind == "truth" else self.acc)
 
     def lifted(self, code: Code, dtype: str | None = None) -> Code:
         """A number of Python as a tensor."""

@@ -184,7 +184,7 @@ class ElementwisePrinter:
     def _select(self, node: nodes.Map, codes: list[Code]) -> Code:
         condition, then, otherwise = codes
         truth, first, second = (self._body.is_scalar(operand.node) for operand in node.operands)
-        if truth and ((first and second) or (node.operands[1].node.dims == node.operands[2].node.dims == node.dims)):
+        if truth and first and second:
             return conditional(then, condition, otherwise)
         if truth:
             condition = self._body.lifted(condition)

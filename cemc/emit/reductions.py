@@ -117,6 +117,10 @@ class ReductionPrinter:
         self, node: Node, helper: str, stay: int, reduced: tuple[str, ...], scores: Operand, mask: Operand | None
     ) -> Code:
         frame = (*node.dims[:stay], *reduced)
+        if not reduced:
+            value = self._body.tensor(scores, len(frame))
+            allowed = None if mask is None else self._body.tensor(mask, len(frame))
+            return value if allowed is None else call(self._library("torch.where"), allowed, value, "0.0")
         if mask is None:
             self._body.variable(scores.node)
         code = self._covering(scores, frame[:stay], reduced)
