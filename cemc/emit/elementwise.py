@@ -22,7 +22,7 @@ from cemc.emit.code import (
     template,
 )
 from cemc.emit.frames import place
-from cemc.emit.scalar_nodes import MATH
+from cemc.program.scalars import MATH
 from cemc.operations import ELEMENTWISE
 from cemc.program import nodes
 from cemc.program.nodes import Node, Operand

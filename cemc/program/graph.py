@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import fields
 from typing import Any, TypeVar
 
@@ -67,8 +67,9 @@ def _nodes_in(value: Any) -> Iterator[Node]:
             yield from _nodes_in(item)
 
 
-def in_order(outputs: Iterable[Node]) -> list[Node]:
-    """Every node that `outputs` need, operands before users. Iterative, so depth is no limit."""
+def in_order(outputs: Iterable[Node], known: Container[int] = ()) -> list[Node]:
+    """Every node that `outputs` need, operands before users; nodes whose number is `known` need none. Iterative, so depth is
+    no limit."""
     seen: set[int] = set()
     order: list[Node] = []
     stack = [(node, False) for node in reversed(list(outputs))]
@@ -79,5 +80,6 @@ def in_order(outputs: Iterable[Node]) -> list[Node]:
         elif node.number not in seen:
             seen.add(node.number)
             stack.append((node, True))
-            stack.extend((child, False) for child in reversed(list(operands(node))) if child.number not in seen)
+            if node.number not in known:
+                stack.extend((child, False) for child in reversed(list(operands(node))) if child.number not in seen)
     return order
