@@ -84,7 +84,9 @@ def _method(body: Body, blocks: nodes.RowBlocks) -> str:
     ]
     if any(re.search(rf"(?<![\w.]){inner.acc}(?!\w)", line) for line in lines):
         real = [variables[read.number] for read in blocks.reads if read.kind == "real"]
-        lines.insert(first, f"        {inner.acc} = {real[0]}.dtype" if real else f"        {inner.acc} = {torch}.float32")
+        lines.insert(
+            first, f"        {inner.acc} = {real[0]}.dtype" if real else f"        {inner.acc} = {torch}.float32"
+        )
     context.methods.append("\n".join(lines))
     return called
 

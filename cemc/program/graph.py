@@ -46,11 +46,15 @@ def _key(value: Any) -> Any:
     return value
 
 
-def operands(node: Node) -> Iterator[Node]:
+def operands(node: Node) -> tuple[Node, ...]:
     """The nodes that `node` reads, in order, repeats included."""
-    for field in fields(node):
-        if field.name not in _IDENTITY_FREE:
-            yield from _nodes_in(getattr(node, field.name))
+    known: tuple[Node, ...] | None = node.__dict__.get("_operands")
+    if known is None:
+        named = (getattr(node, field.name) for field in fields(node) if field.name not in _IDENTITY_FREE)
+        known = tuple(child for value in named for child in _nodes_in(value))
+        # Every pass asks again; a node never changes, but for its hint.
+        node.__dict__["_operands"] = known
+    return known
 
 
 def _nodes_in(value: Any) -> Iterator[Node]:
@@ -81,5 +85,5 @@ def in_order(outputs: Iterable[Node], known: Container[int] = ()) -> list[Node]:
             seen.add(node.number)
             stack.append((node, True))
             if node.number not in known:
-                stack.extend((child, False) for child in reversed(list(operands(node))) if child.number not in seen)
+                stack.extend((child, False) for child in reversed(operands(node)) if child.number not in seen)
     return order

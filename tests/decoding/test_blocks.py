@@ -17,7 +17,9 @@ ENERGIES = Path(__file__).parents[1] / "properties" / "energies"
 BLOCK = 128
 
 
-@pytest.mark.parametrize("name", ["alibi", "attention_sink", "documents", "relative_bias", "soft_cap", "sigmoid_attention"])
+@pytest.mark.parametrize(
+    "name", ["alibi", "attention_sink", "documents", "relative_bias", "soft_cap", "sigmoid_attention"]
+)
 @pytest.mark.parametrize("tokens", [BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK + 1])
 def test_blocks_equal_the_whole(name: str, tokens: int) -> None:
     path = ENERGIES / f"{name}.cem"

@@ -63,12 +63,12 @@ def decode(
     parts: list[list[Tensor]] = []
     for start, stop in zip(cuts, cuts[1:], strict=False):
         states = part(energy, drawn.states, start, stop)
-        result, returned = layer(
-            *states.values(), steps=steps, cache=store, **part(energy, drawn.givens, start, stop)
-        )
+        result, returned = layer(*states.values(), steps=steps, cache=store, **part(energy, drawn.givens, start, stop))
         assert returned is store
         parts.append(outputs(result))
-    positions = [[a.name for a in energy.states[n].axes].index("token") - len(energy.states[n].axes) for n in drawn.states]
+    positions = [
+        [a.name for a in energy.states[n].axes].index("token") - len(energy.states[n].axes) for n in drawn.states
+    ]
     return [torch.cat(each, dim) for each, dim in zip(zip(*parts, strict=True), positions, strict=True)]
 
 
