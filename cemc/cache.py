@@ -115,7 +115,8 @@ def _key(source: Source) -> str:
 
 @lru_cache(maxsize=1)
 def _packages() -> tuple[str, ...]:
-    """Which installation of each package is used: asking for version numbers takes longer than the rest of a cached run."""
+    """Which installation of each package is used: asking for version numbers takes longer than the rest of a cached
+    run."""
     specs = (importlib.util.find_spec(name) for name in _PACKAGES)
     origins = [spec.origin for spec in specs if spec is not None and spec.origin is not None]
     return tuple(f"{origin} {os.stat(origin).st_mtime_ns}" for origin in origins)

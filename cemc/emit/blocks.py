@@ -28,12 +28,13 @@ def _call(body: Body, blocks: nodes.RowBlocks) -> Code:
     context = body.context
     reads = [body.variable(read).text for read in blocks.reads]
     called = _method(body, blocks)
+    results = [str(n - len(r.dims)) for r, n in zip(blocks.region.inner, blocks.region.rows, strict=True)]
     arguments = [
         f"self.{called}",
         _tuple(reads),
         f"rows={_dims(blocks.reads, blocks.rows)}",
         f"columns={_dims(blocks.reads, blocks.columns)}",
-        f"results={_tuple([str(n - len(r.dims)) for r, n in zip(blocks.region.inner, blocks.region.rows, strict=True)])}",
+        f"results={_tuple(results)}",
     ]
     if blocks.causal:
         arguments.append("causal=True")

@@ -13,11 +13,11 @@ from cemc.emit.expressions import Printer
 from cemc.emit.frames import place
 from cemc.emit.integrals import integral
 from cemc.emit.names import Scope
-from cemc.emit.precision import Dtype, computed_in
-from cemc.program.scalars import scalars_in
+from cemc.emit.precision import Dtype, computed_in, wanted_in
 from cemc.program import nodes
 from cemc.program.graph import in_order, operands
 from cemc.program.nodes import Node, Operand
+from cemc.program.scalars import scalars_in
 
 # An expression with more operations than this gets variables for its parts.
 _WEIGHT = 6
@@ -67,8 +67,8 @@ class Body:
 
     `arguments`: the variables that hold the tensors the method is given, by role and name; the first tells the device.
     `loop`: the statements run again and again on the states, so what depends on no state comes before them. `fused`:
-    matrix products run in `low`. `owner`: what stands before sizes and constants. `known`: variables that hold nodes, by
-    their numbers, in `acc`; `lengths`: where the lengths of run-time axes are then read off (variable, dimension).
+    matrix products run in `low`. `owner`: what stands before sizes and constants. `known`: variables that hold nodes,
+    by their numbers, in `acc`; `lengths`: where the lengths of run-time axes are then read off (variable, dimension).
     `cache`: the method decodes.
     """
 
@@ -118,10 +118,13 @@ class Body:
         for node in reversed(self._order):
             if node.number not in self.known:
                 for n in operands(node):
-                    self._count(n, self._operand_dtype(node))
+                    self._count(n, self._operand_dtype(node, n))
 
-    def _operand_dtype(self, node: Node) -> Dtype:
+    def _computed(self, node: Node) -> Dtype:
         return self.kept_in(node) if isinstance(node, nodes.Cached) else computed_in(node, self.fused)
+
+    def _operand_dtype(self, node: Node, operand: Node) -> Dtype:
+        return self.kept_in(node) if isinstance(node, nodes.Cached) else wanted_in(node, operand, self.fused)
 
     def _count(self, node: Node, dtype: Dtype) -> None:
         self._uses[node.number] = self._uses.get(node.number, 0) + 1
@@ -138,7 +141,7 @@ class Body:
             self._stored[node.number] = "acc"
             self._codes[node.number] = self._printer.code(node)
             return
-        self._stored[node.number] = self._operand_dtype(node)
+        self._stored[node.number] = self._computed(node)
         code = self._printed(node)
         self._codes[node.number] = code
         often = self._uses[node.number] > 1
@@ -205,6 +208,12 @@ class Body:
         arguments = [f"dtype={dtype}"] if dtype is not None else []
         return call(self.context.library("torch.tensor"), code, *arguments, f"device={self.device}")
 
+    def cast(self, code: Code, have: Dtype, want: Dtype) -> Code:
+        """A tensor brought from one dtype to the other."""
+        if have == want or not self.fused:
+            return code
+        return method(code, "to", self.low if want == "low" else self.acc)
+
     def variable(self, node: Node) -> Code:
         """The variable that holds a node, made now if there is none."""
         if node.number not in self._pending:
@@ -216,7 +225,7 @@ class Body:
         code = self._printed(node, spare=len(f"{wanted} =   # {comment}") + (0 if have == want else len(".to(acc)")))
         variable = self.scope.numbered(wanted)
         self._pending.discard(node.number)
-        code = self._cast(code, have, want)
+        code = self.cast(code, have, want)
         self._stored[node.number] = want
         self._section(node).add(variable, code, comment)
         self._codes[node.number] = name(variable)
@@ -294,11 +303,6 @@ class Body:
     def _is_real_tensor(self, node: Node) -> bool:
         return node.kind == "real" and node.number not in self._scalars
 
-    def _cast(self, code: Code, have: Dtype, want: Dtype) -> Code:
-        if have == want or not self.fused:
-            return code
-        return method(code, "to", self.low if want == "low" else self.acc)
-
     def kept_in(self, node: Node) -> Dtype:
         """The dtype of a node's variable: `low` if every user wants that."""
         return "low" if self._wanted[node.number]["acc"] == 0 else "acc"
@@ -306,8 +310,8 @@ class Body:
     def _as_wanted(self, node: Node, code: Code, have: Dtype, want: Dtype) -> Code:
         """A cast of a variable that several users want has a variable of its own."""
         if have == want or not code.is_name or self._wanted[node.number][want] < 2:
-            return self._cast(code, have, want)
-        cast = self._cast(code, have, want)
+            return self.cast(code, have, want)
+        cast = self.cast(code, have, want)
         (variable,) = self.shared(("cast", node.number, want), (node,), (f"{code.text}_{want}",), cast)
         return name(variable)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from cemc.emit.code import bracket
 from cemc.emit.code import summary as docstring
 from cemc.emit.context import Context
-from cemc.emit.methods import CACHE, Method
+from cemc.emit.methods import CACHE, LOW, Method
 from cemc.emit.names import Scope
 from cemc.program.schedule import Schedule
 from cemc.semantics import typed
@@ -85,14 +85,17 @@ def forward(context: Context, generic: Method, fused: Method | None, schedule: S
     else:
         error = context.names.builtin("ValueError")
         checks += ["if cache is not None:", f'    raise {error}("cache: this layer cannot decode: {schedule.refusal}")']
-    low = scope.local("low") if fused is not None else ""
-    values |= {"steps": "steps", "low": low, CACHE: "cache"}
+    low = scope.local("low") if fused is not None and LOW in fused.arguments else ""
+    values |= {"steps": "steps", LOW: low, CACHE: "cache"}
     times = "one update" if repeat == 1 else f"{repeat} updates"
     summary = f"{_listed(energy, states)} after {times}, or after `steps`{_given_text(energy)}."
-    quick = _call(fused, values) if fused is not None else ""
+    deeper = 12 if fused is None else 16
+    before = "result = " if schedule.decodes else "return "
+    quick = _call(fused, values, deeper if schedule.decodes else 12, before) if fused is not None else ""
+    plain = _call(generic, values, deeper, before)
     if schedule.decodes:
         summary += " With a cache, the arguments over tokens hold those that follow the ones it has seen."
-    return Forward(signature, docstring(summary, 8), checks, states[0], low, _call(generic, values), quick, tokens)
+    return Forward(signature, docstring(summary, 8), checks, states[0], low, plain, quick, tokens)
 
 
 def new_cache(context: Context, schedule: Schedule) -> NewCache:
@@ -146,7 +149,7 @@ def energy_call(context: Context, methods: Mapping[str, Method]) -> EnergyCall:
     tensors += [(labels[n], contexts[n], energy.states[n].axes) for n in states]
     checks += _checked(context, scope, tensors, values, scope.local("batch"))
     values |= {f"context {n}": v for n, v in contexts.items()}
-    named = [(n, _call(m, values)) for n, m in methods.items()] if several else []
+    named = [(n, _call(m, values, 16)) for n, m in methods.items()] if several else []
     names = " or ".join(f"'{n}'" for n in methods)
     holds = any(argument.startswith("context ") for m in methods.values() for argument in m.arguments)
     what = "An energy" if several else _shown(next(iter(methods)), energy)
@@ -189,35 +192,43 @@ def _checked(
     context: Context, scope: Scope, states: Sequence[tuple[str, str, tuple[typed.Axis, ...]]],
     values: Mapping[str, str], batch: str, *, wanted: bool = False,
 ) -> list[str]:  # fmt: skip
-    """Checks each tensor; where there are several, broadcasts the batch axes of the states to those of all. `batch`: the
-    variable for these, if there are several or it is `wanted`."""
+    """Checks each tensor; where there are several, broadcasts the batch axes of the states to those of all. `batch`:
+    the variable for these, if there are several or it is `wanted`."""
     energy = context.energy
     tensors = [(label, variable, axes, False) for label, variable, axes in states]
     tensors += [(n, values[n], given.axes, given.integer) for n, given in energy.givens.items()]
     known = dict.fromkeys(axis.name for _, _, axes, _ in tensors for axis in axes if not axis.runtime)
-    start = f"{{{', '.join(f'{chr(34)}{axis}{chr(34)}: self.{axis}' for axis in known)}}}"
-    check = context.helper("_batch_axes")
+    start = [f'"{axis}": self.{axis}' for axis in known]
+    check = f"{context.helper('_batch_axes')}("
 
-    def checked(label: str, variable: str, axes: tuple[typed.Axis, ...], integer: bool, lengths: str) -> str:
+    def checked(label: str, variable: str, axes: tuple[typed.Axis, ...], integer: bool, lengths: str) -> list[str]:
         names = [f'"{axis.name}"' for axis in axes]
         listed = f"({names[0]},)" if len(names) == 1 else f"({', '.join(names)})"
-        kind = ", integer=True" if integer else ""
-        return f'{check}("{label}", {variable}, {listed}, {lengths}{kind})'
+        return [f'"{label}"', variable, listed, lengths, *(["integer=True"] if integer else [])]
 
     if len(tensors) == 1:
-        return [f"{batch} = {checked(*tensors[0], start)}" if wanted else checked(*tensors[0], start)]
+        head = f"{batch} = {check}" if wanted else check
+        return _unindented(bracket(head, checked(*tensors[0], f"{{{', '.join(start)}}}"), ")", 8))
     lengths = scope.local("lengths")
-    lines = [f"{lengths} = {start}", f"{batch} = {context.helper('_broadcast')}(", "    {"]
-    lines += [f'        "{label}": {checked(label, v, axes, integer, lengths)},' for label, v, axes, integer in tensors]
-    lines += ["    }", ")"]
+    lines = bracket(f"{lengths} = {{", start, "}", 8)
+    lines += [f"        {batch} = {context.helper('_broadcast')}(", "            {"]
+    for label, variable, axes, integer in tensors:
+        lines += bracket(f'"{label}": {check}', checked(label, variable, axes, integer, lengths), "),", 16)
+    lines += ["            }", "        )"]
     for _, variable, axes in states:
         own = f" + {variable}.shape[{-len(axes)}:]" if axes else ""
-        lines.append(f"{variable} = {variable}.expand({batch}{own})")
-    return lines
+        lines.append(f"        {variable} = {variable}.expand({batch}{own})")
+    return _unindented(lines)
 
 
-def _call(method: Method, values: Mapping[str, str]) -> str:
-    return f"self.{method.name}({', '.join(values[argument] for argument in method.arguments)})"
+def _unindented(lines: Sequence[str]) -> list[str]:
+    return [line.removeprefix(" " * 8) for line in lines]
+
+
+def _call(method: Method, values: Mapping[str, str], indent: int = 12, before: str = "return ") -> str:
+    """A statement that calls a method, indented but for its first line."""
+    arguments = [values[argument] for argument in method.arguments]
+    return "\n".join(bracket(f"{before}self.{method.name}(", arguments, ")", indent)).lstrip()
 
 
 def _shown(name: str, energy: typed.Energy) -> str:

@@ -26,8 +26,8 @@ class Code:
 
     The rest is for printing it better as part of something else. `parts`: for a chain, its operands with the operators
     before them. `call`: for a call, what stands before the bracket, the arguments, and what stands behind. `positive`:
-    for `-u`, u. `total`: for a sum, what is summed. `kept`: for something made of a sum, the axes summed (from the right,
-    before that) and the same with these axes kept with length 1.
+    for `-u`, u. `total`: for a sum, what is summed. `kept`: for something made of a sum, the axes summed (from the
+    right, before that) and the same with these axes kept with length 1.
     """
 
     text: str

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from cemc.emit.code import Code, bracket, call, conditional, name, statement
 from cemc.emit.context import Context
+from cemc.emit.names import raw_name
 from cemc.emit.scalars import Scalars
 from cemc.program import nodes
 from cemc.program.graph import in_order
@@ -31,8 +32,7 @@ def constructor(context: Context, program: Program) -> Constructor:
     arguments, lines = _sizes(context)
     for each, declared in context.energy.constants.items():
         arguments.append(f"{each}: {names.builtin('float')} | None = None")
-        value = conditional(Scalars(context).value(declared.value), name(f"{each} is None"), name(each))
-        lines += statement(f"self.{each} = ", call(context.helper("_number"), f'"{each}"', value), "", _INDENT)
+        lines += _checked(each, context.helper("_number"), Scalars(context).value(declared.value))
     lines += [f'{context.helper("_even")}("{axis}", self.{axis})' for axis in _rotated(program)]
     lines.append(f"self.backend = {context.helper('_backend')}(backend)")
     if context.energy.parameters:
@@ -40,7 +40,7 @@ def constructor(context: Context, program: Program) -> Constructor:
     for each, parameter in context.energy.parameters.items():
         sizes = [f"self.{axis.name}" for axis in parameter.axes] or ["()"]
         made = call(f"{nn}.Parameter", call(f"{torch}.empty", *sizes, "device=device", "dtype=dtype"))
-        attribute, comment = (f"{each}_raw", f"softplus of it is {each}") if parameter.positive else (each, "")
+        attribute, comment = (raw_name(each), f"softplus of it is {each}") if parameter.positive else (each, "")
         lines += statement(f"self.{attribute} = ", made, comment, _INDENT)
     arguments += [
         f'backend: {string} = "auto"',
@@ -58,7 +58,7 @@ def _sizes(context: Context) -> tuple[list[str], list[str]]:
     arguments, lines = [], []
     integer = context.names.builtin("int")
     for each, header in context.energy.header.items():
-        value: Code = name(each)
+        default: Code | None = None
         if header.default is None:
             arguments.append(f"{each}: {integer}")
         elif isinstance(header.default, typed.Number):
@@ -66,9 +66,21 @@ def _sizes(context: Context) -> tuple[list[str], list[str]]:
         else:
             arguments.append(f"{each}: {integer} | None = None")
             what = f"{each} = {written(context, header.default)}"
-            value = conditional(Scalars(context).size(header.default, what), name(f"{each} is None"), name(each))
-        lines += statement(f"self.{each} = ", call(context.helper("_size"), f'"{each}"', value), "", _INDENT)
+            default = Scalars(context).size(header.default, what)
+        lines += _checked(each, context.helper("_size"), default)
     return arguments, lines
+
+
+def _checked(each: str, check: str, default: Code | None) -> list[str]:
+    """Statements that check an argument and keep it as an attribute; `default` is what it is when it is None."""
+    if default is None:
+        return statement(f"self.{each} = ", call(check, f'"{each}"', each), "", _INDENT)
+    value = conditional(default, name(f"{each} is None"), name(each))
+    whole = statement(f"self.{each} = ", call(check, f'"{each}"', value), "", _INDENT)
+    if len(whole) == 1:
+        return whole
+    first = [f"{' ' * _INDENT}if {each} is None:", *statement(f"{each} = ", default, "", _INDENT + 4)]
+    return [*first, *statement(f"self.{each} = ", call(check, f'"{each}"', each), "", _INDENT)]
 
 
 def reset(context: Context) -> list[str]:
@@ -82,7 +94,7 @@ def reset(context: Context) -> list[str]:
 def _start(context: Context, each: str, parameter: typed.Parameter) -> Code:
     """The call that sets one parameter to its start."""
     init, value, start = f"{context.library('nn')}.init", Scalars(context).value, parameter.start
-    target = f"self.{each}_raw" if parameter.positive else f"self.{each}"
+    target = f"self.{raw_name(each)}" if parameter.positive else f"self.{each}"
     if isinstance(start, (typed.Normal, typed.Uniform)):
         draw = f"{init}.normal_" if isinstance(start, typed.Normal) else f"{init}.uniform_"
         ends = (start.mean, start.std) if isinstance(start, typed.Normal) else (start.low, start.high)

@@ -60,7 +60,7 @@ def _sum(factors: Sequence[Factor], output: tuple[int, ...]) -> Code:
 
 def _linear(u: Factor, matrix: Factor, output: tuple[int, ...], library: Library) -> Code | None:
     """`[..., s] x [o, s]` or `[..., s] x [s, o]`, with a matrix that has no batch axes."""
-    if matrix.batched or len(matrix.at) != 2 or not u.at or u.at[:-1] != output[:-1]:
+    if matrix.batched or len(matrix.at) != 2 or not u.at or not output or u.at[:-1] != output[:-1]:
         return None
     if matrix.at == (output[-1], u.at[-1]):
         return call(library("F.linear"), u.code, matrix.code)

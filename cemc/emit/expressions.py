@@ -9,6 +9,7 @@ from cemc.emit.blocks import row_result
 from cemc.emit.code import Code, call, conditional, method, name, number
 from cemc.emit.contraction import Factor, contraction
 from cemc.emit.elementwise import ElementwisePrinter
+from cemc.emit.gathering import GatherPrinter
 from cemc.emit.precision import computed_in
 from cemc.emit.reductions import ReductionPrinter
 from cemc.emit.structured import StructuredPrinter
@@ -26,6 +27,7 @@ class Printer:
         self._body, self._library = body, body.context.library
         self._elementwise = ElementwisePrinter(body)
         self._reductions = ReductionPrinter(body)
+        self._gathering = GatherPrinter(body)
         self._structured = StructuredPrinter(body)
 
     def code(self, node: Node) -> Code:
@@ -53,7 +55,9 @@ class Printer:
                 return self._align(node)
             case nodes.LogSumExp() | nodes.Weights() | nodes.Max() | nodes.FirstMax():
                 return self._reductions.code(node)
-            case nodes.Rotate() | nodes.Gather() | nodes.Attention():
+            case nodes.Gather():
+                return self._gathering.code(node)
+            case nodes.Rotate() | nodes.Attention():
                 return self._structured.code(node)
         raise AssertionError(type(node))
 
@@ -65,11 +69,12 @@ class Printer:
 
     def _cached(self, node: nodes.Cached) -> Code:
         """The values for all tokens, those seen before from the cache."""
-        code = self._body.use(node.operand, self._body.kept_in(node))
         cache = self._body.cache
+        if cache is not None:
+            self._body.variable(node.operand)
+        code = self._body.use(node.operand, self._body.kept_in(node))
         if cache is None:
             return code
-        code = self._body.variable(node.operand)
         slot = f"{node.slot}" if node.hoisted else f"({node.slot}, {cache.repeat})"
         extended = call(f"{cache.variable}.extend", slot, code, str(len(node.dims)), str(node.axis - len(node.dims)))
         return conditional(code, name(f"{cache.variable} is None"), extended)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cemc.emit.code import POSTFIX, Code, call, index, method
+from cemc.emit.code import POSTFIX, Code, call, index, method, negative
 
 
 def place(code: Code, at: Sequence[int], rank: int, batched: bool) -> Code:
     """A tensor whose dimension n belongs at position `at[n]` of a frame of `rank` axes, so that it broadcasts."""
-    order = sorted(range(len(at)), key=lambda n: at[n])
-    code = permute(code, order)
+    if code.positive is not None:
+        return negative(place(code.positive, at, rank, batched))
+    code = permute(code, order_of(at))
     present = set(at)
     # In front of an unbatched tensor broadcasting supplies the missing axes; elsewhere they need a place.
     first = 0 if batched else min(present, default=rank)
@@ -48,3 +49,8 @@ def permute(code: Code, order: Sequence[int]) -> Code:
     source = ", ".join(str(order[n] - rank) for n in moved)
     destination = ", ".join(str(n - rank) for n in moved)
     return call(f"{code.at(POSTFIX)}.movedim", f"({source})", f"({destination})")
+
+
+def order_of(at: Sequence[int]) -> tuple[int, ...]:
+    """The permutation that brings dimensions at these frame positions into the order of the frame."""
+    return tuple(sorted(range(len(at)), key=lambda n: at[n]))

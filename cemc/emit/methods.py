@@ -16,6 +16,9 @@ from cemc.program.graph import in_order
 from cemc.program.nodes import Node
 from cemc.semantics import typed
 
+LOW = "dtype of products"
+"""What the callers of a method call its argument `low`: not a name, as the energy may have one like it."""
+
 
 CACHE = "the cache"
 """What the callers of a method call its argument `cache`: no name, as the energy may have one like it."""
@@ -24,7 +27,7 @@ CACHE = "the cache"
 @dataclass(frozen=True)
 class Method:
     """A private method: its text, and its arguments in the words of its callers: the names of states and givens,
-    `context x` for the state x of the context, `steps` and `low`."""
+    `context x` for the state x of the context, `steps` and LOW."""
 
     name: str
     text: str
@@ -136,7 +139,7 @@ def update_method(
         parameters.append(f"{cache.variable}: {context.helper('_Cache')} | None")
     several = f"{context.names.builtin('tuple')}[{', '.join([tensor] * len(results))}]"
     text = _method(called, parameters, tensor if len(results) == 1 else several, summary, lines)
-    return Method(called, text, (*tensors, "steps", *(["low"] if low else []), *([CACHE] if cached else [])))
+    return Method(called, text, (*tensors, "steps", *([LOW] if low else []), *([CACHE] if cached else [])))
 
 
 def _mentions(lines: Sequence[str], variable: str) -> bool:

@@ -15,7 +15,7 @@ from cemc.emit.context import Context
 from cemc.emit.docstring import docstring
 from cemc.emit.helpers import functions
 from cemc.emit.methods import Method, energy_method, update_method
-from cemc.emit.names import LIBRARIES, Names
+from cemc.emit.names import LIBRARIES, Names, raw_name
 from cemc.operations import ELEMENTWISE
 from cemc.program.nodes import Node
 from cemc.program.schedule import Schedule
@@ -109,7 +109,7 @@ def _positives(context: Context) -> list[dict[str, str]]:
         {
             "name": n,
             "summary": f"[{', '.join(axis.name for axis in p.axes)}], positive.",
-            "value": context.spelled(softplus).replace("{0}", f"self.{n}_raw"),
+            "value": context.spelled(softplus).replace("{0}", f"self.{raw_name(n)}"),
         }
         for n, p in context.energy.parameters.items()
         if p.positive
@@ -119,9 +119,13 @@ def _positives(context: Context) -> list[dict[str, str]]:
 def _representation(energy: typed.Energy) -> list[str]:
     """The return statement of `extra_repr`."""
     shown = [f"{n}={{self.{n}}}" for n in (*energy.header, *energy.constants)] + ["backend={self.backend!r}"]
-    lines = textwrap.wrap(", ".join(shown), WIDTH - 16, break_long_words=False, break_on_hyphens=False)
-    if len(lines) == 1:
-        return [f'return f"{lines[0]}"']
+    text = ", ".join(shown)
+    if len(f'        return f"{text}"') <= WIDTH:
+        return [f'return f"{text}"']
+    # In parentheses there is room for three characters more; ruff joins what fits on one line.
+    lines = textwrap.wrap(text, WIDTH - 15, break_long_words=False, break_on_hyphens=False)
+    if len(lines) > 1:
+        lines = textwrap.wrap(text, WIDTH - 16, break_long_words=False, break_on_hyphens=False)
     return ["return (", *(f'    f"{line} "' for line in lines[:-1]), f'    f"{lines[-1]}"', ")"]
 
 

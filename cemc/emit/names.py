@@ -39,6 +39,11 @@ def class_name(energy: str) -> str:
     return "".join(word[:1].upper() + word[1:] for word in energy.split("_"))
 
 
+def raw_name(parameter: str) -> str:
+    """The attribute that a positive parameter is stored as. Python would change `__raw` inside a class."""
+    return f"u{parameter}_raw" if parameter.startswith("_") else f"{parameter}_raw"
+
+
 def free_name(wanted: str, taken: Iterable[str]) -> str:
     """`wanted`, with as many underscores behind it as it takes to differ from `taken`."""
     taken = set(taken)
@@ -52,7 +57,7 @@ class Names:
 
     def __init__(self, energy: typed.Energy) -> None:
         public = [*energy.header, *energy.states, *energy.givens, *energy.parameters, *energy.constants]
-        public += [f"{name}_raw" for name, parameter in energy.parameters.items() if parameter.positive]
+        public += [raw_name(name) for name, parameter in energy.parameters.items() if parameter.positive]
         self.public = frozenset(public)
         self.class_name = class_name(energy.name)
         self.used: set[str] = set()
@@ -131,7 +136,8 @@ class Scope:
 
     def local(self, wanted: str) -> str:
         """A new variable, called `wanted` as far as possible."""
-        name = wanted
+        # Helpers start with one underscore, and with two Python changes a name inside a class.
+        name = f"u{wanted}" if wanted.startswith("_") else wanted
         while (
             name in self._taken
             or name in _BUILTINS
@@ -140,8 +146,6 @@ class Scope:
             or self._names.is_module_level(name)
         ):
             name = f"{name}_"
-        if name.startswith("__"):  # Python changes such names inside a class.
-            return self.local(f"u{name}")
         self._taken.add(name)
         return name
 

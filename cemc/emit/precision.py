@@ -23,6 +23,12 @@ def is_product(node: Node) -> bool:
     return len({frozenset(operand.at) for operand in node.operands if operand.node.dims}) > 1
 
 
+def wanted_in(user: Node, operand: Node, fused: bool) -> Dtype:
+    """The dtype in which `user` reads `operand`. A learned scale of attention is multiplied in before the product."""
+    is_scale = isinstance(user, nodes.Attention) and operand is user.scale
+    return "acc" if is_scale else computed_in(user, fused)
+
+
 def computed_in(node: Node, fused: bool) -> Dtype:
     """The dtype a node's operation is done in, so the one its real operands must have and its result has."""
     return "low" if fused and is_product(node) else "acc"

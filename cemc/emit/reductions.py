@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cemc.emit.code import BIT_AND, COMPARISON, SUM, Code, call, chain
+from cemc.emit.code import BIT_AND, COMPARISON, SUM, Code, call, chain, name
 from cemc.program import nodes
 from cemc.program.graph import operands
 from cemc.program.nodes import Branch, Node, Operand
@@ -63,16 +63,25 @@ class ReductionPrinter:
 
     def _mask(self, branch: Branch, dims: tuple[str, ...], finite: bool) -> Code:
         """Where a branch has something to add."""
+        if not finite and branch.mask is not None:
+            self._body.variable(branch.mask.node)
         mask = None if branch.mask is None else self._covering(branch.mask, dims, branch.reduced)
         if mask is not None and finite:
             return mask
         self._body.variable(branch.scores.node)
         scores = self._covering(branch.scores, dims, branch.reduced)
-        return self._and_finite(mask, scores)
+        return self._finite(branch.scores, scores, branch.mask, mask, len(dims) + len(branch.reduced))
 
-    def _and_finite(self, mask: Code | None, scores: Code) -> Code:
-        finite = Code(f"{scores.at(SUM)} > -{self._library('math.inf')}", COMPARISON, weight=1)
-        return finite if mask is None else chain(BIT_AND, mask, ("&", finite))
+    def _finite(self, scores: Operand, code: Code, mask: Operand | None, mask_code: Code | None, rank: int) -> Code:
+        """Where scores that may be minus infinity are not, and the mask holds."""
+        finite = Code(f"{code.at(SUM)} > -{self._library('math.inf')}", COMPARISON, weight=1)
+        if mask is None or mask_code is None:
+            return finite
+        allowed = chain(BIT_AND, mask_code, ("&", finite))
+        places = [rank - p for p in scores.at], [rank - p for p in mask.at]
+        key = ("allowed", scores.node.number, mask.node.number, *map(tuple, places))
+        (variable,) = self._body.shared(key, (scores.node, mask.node), ("allowed",), allowed)
+        return name(variable)
 
     def _everywhere(self, scores: Code) -> Code:
         return call(self._library("torch.ones_like"), scores, f"dtype={self._library('torch.bool')}")
@@ -96,7 +105,7 @@ class ReductionPrinter:
         difference = chain(SUM, scores, ("-", normaliser))
         mask = None if node.mask is None else self._body.tensor(node.mask, rank)
         if _maybe_infinite(node.scores.node):
-            mask = self._and_finite(mask, scores)
+            mask = self._finite(node.scores, scores, node.mask, mask, rank)
         if mask is None:
             return call(self._library("torch.exp"), difference)
         chosen = call(self._library("torch.where"), mask, difference, f"-{self._library('math.inf')}")

@@ -1,8 +1,8 @@
 """Which part of a step is quadratic in the number of tokens, and can be computed a block of rows at a time.
 
-Values with a row and a column dimension are never needed for all rows at once: what reads them sums the columns away. So they,
-and what lies between them, form a region whose inputs and results are linear in the number of tokens. Computed by
-blocks of rows, and again in backward, it needs memory for one block.
+Values with a row and a column dimension are never needed for all rows at once: what reads them sums the columns away.
+So they, and what lies between them, form a region whose inputs and results are linear in the number of tokens.
+Computed by blocks of rows, and again in backward, it needs memory for one block.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from cemc.program.scalars import scalars_in
 
 
 def by_row_blocks(split: Split, runtime: frozenset[str], causal: bool, graph: Graph) -> dict[str, Node] | None:
-    """The step with its quadratic region as a RowBlocks node; None where there is none, or where a column is made of it (then
-    all its rows must be there first). Columns are dimensions over any of the `runtime` axes that are not rows."""
+    """The step with its quadratic region as a RowBlocks node; None where there is none, or where a column is made of
+    it (then all its rows must be there first). Columns are dimensions over any of the `runtime` axes that are not
+    rows."""
     order = in_order(split.step.values())
     outputs = {node.number for node in split.step.values()}
     pairs = {n.number for n in order if _rows(split, n) and _columns(split, n, runtime)}

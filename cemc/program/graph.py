@@ -72,8 +72,8 @@ def _nodes_in(value: Any) -> Iterator[Node]:
 
 
 def in_order(outputs: Iterable[Node], known: Container[int] = ()) -> list[Node]:
-    """Every node that `outputs` need, operands before users; nodes whose number is `known` need none. Iterative, so depth is
-    no limit."""
+    """Every node that `outputs` need, operands before users; nodes whose number is `known` need none. Iterative, so
+    depth is no limit."""
     seen: set[int] = set()
     order: list[Node] = []
     stack = [(node, False) for node in reversed(list(outputs))]

@@ -240,9 +240,9 @@ class Cached(Node):
 class RowBlocks(Node):
     """A region of the program computed by blocks of rows, with recomputation in backward; no value of its own.
 
-    `reads`: what comes from outside; `rows[n]` and `columns[n]` are the dimensions of `reads[n]` that run over rows (a block
-    of them is taken) and over columns. `region.inner` are the results inside; RowResult nodes stand for them outside.
-    `causal`: a row reads no column after itself.
+    `reads`: what comes from outside; `rows[n]` and `columns[n]` are the dimensions of `reads[n]` that run over rows (a
+    block of them is taken) and over columns. `region.inner` are the results inside; RowResult nodes stand for them
+    outside. `causal`: a row reads no column after itself.
     """
 
     reads: tuple[Node, ...]

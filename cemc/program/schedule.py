@@ -1,4 +1,5 @@
-"""What each backend runs: the recognised program, its tokens split for decoding, its quadratic part by blocks of rows."""
+"""What each backend runs: the recognised program, its tokens split for decoding, its quadratic part by blocks of
+rows."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def is_poison(*expressions: Expr | None) -> bool:
     return any(isinstance(each, Poison) for each in expressions)
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Context:
     """`owner` names what is being inferred; `arguments` are those of a function; `free_axes` is set within the
     operand of `grad`, where run-time axes stay."""

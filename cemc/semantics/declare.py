@@ -27,7 +27,7 @@ SHOWN = ("header name", "constant", "state", "given", "parameter")
 """Kinds whose names show on the generated class."""
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Declarations:
     """The nodes of an energy by kind, each name's first declaration only."""
 

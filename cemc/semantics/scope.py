@@ -13,7 +13,7 @@ from cemc.source import Span
 UNKNOWN = Axis("?", False)
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Variable:
     """An index variable. `index` is what typed expressions hold until `settle` puts the one with its axis in its place.
     `silent`: an error has been reported, and nothing more is said about it."""
@@ -29,7 +29,7 @@ class Variable:
         return self.index.name
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Scope:
     """The index variables of one definition or statement: `visible` now, and `all` ever bound in it."""
 

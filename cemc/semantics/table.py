@@ -26,7 +26,7 @@ Kind = Literal[
 WITH_AXES = ("state", "given", "parameter", "definition", "local definition")
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Declared:
     """`axes` is None where they are not known: of a definition before its turn, or after an error in it. `kind`
     "lost" stands for a name that an unreadable statement may have declared."""
@@ -47,7 +47,7 @@ def a(kind: str) -> str:
     return _ARTICLES.get(kind) or f"a {kind}"
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Table:
     """All declared names. `axes` holds the run-time axes and the header names, which are axes too."""
 

@@ -89,8 +89,8 @@ class Position(Expr):
 class Access(Expr):
     """Entry or slice of a state, given, parameter or definition: the first `len(subscripts)` axes are subscripted.
 
-    A subscript that is a bare `Position` is a plain index; any other expression is a computed subscript (integer-valued:
-    `+ - *` of integers, header names, positions and integer givens), and reads 0 outside its axis.
+    A subscript that is a bare `Position` is a plain index; any other expression is a computed subscript
+    (integer-valued: `+ - *` of integers, header names, positions and integer givens), and reads 0 outside its axis.
     """
 
     name: str
@@ -121,7 +121,8 @@ class Binary(Expr):
 
 @dataclass(frozen=True)
 class MatMul(Expr):
-    """`A @ u`, `u @ A`, `A @ B`, or `u @ v` (= dot): sums the last axis of the left side with the first of the right."""
+    """`A @ u`, `u @ A`, `A @ B`, or `u @ v` (= dot): sums the last axis of the left side with the first of the
+    right."""
 
     left: Expr
     right: Expr
@@ -194,9 +195,9 @@ class Reduction(Expr):
 
 @dataclass(frozen=True)
 class Gradient(Expr):
-    """`grad[wrt](energy)[subscripts]`: only inside `update`. `energy` is an expression of un-subscripted definitions (its
-    shape may have run-time axes); the total over all its axes is differentiated. The result has the axes of `wrt`, the first
-    of them subscripted. `wrt` is a state or a definition."""
+    """`grad[wrt](energy)[subscripts]`: only inside `update`. `energy` is an expression of un-subscripted definitions
+    (its shape may have run-time axes); the total over all its axes is differentiated. The result has the axes of
+    `wrt`, the first of them subscripted. `wrt` is a state or a definition."""
 
     wrt: str
     energy: Expr
@@ -208,8 +209,8 @@ class Gradient(Expr):
 
 @dataclass(frozen=True)
 class Condition:
-    """Base of conditions. They are scalars with derivative 0. There is no `not`: semantics pushes it into the comparisons, so
-    that a comparison that reads outside an axis is false, and so is its negation."""
+    """Base of conditions. They are scalars with derivative 0. There is no `not`: semantics pushes it into the
+    comparisons, so that a comparison that reads outside an axis is false, and so is its negation."""
 
     span: Span
 
@@ -238,7 +239,8 @@ class Or(Condition):
 
 @dataclass(frozen=True)
 class HeaderName:
-    """A positive integer fixed at construction. `default` uses Number, Size, Negative and Binary only; None: must be given."""
+    """A positive integer fixed at construction. `default` uses Number, Size, Negative and Binary only; None: must be
+    given."""
 
     name: str
     default: Expr | None
@@ -247,7 +249,8 @@ class HeaderName:
 
 @dataclass(frozen=True)
 class State:
-    """`start` is None for an argument of forward; an expression (numbers, header names, constants) for an auxiliary state."""
+    """`start` is None for an argument of forward; an expression (numbers, header names, constants) for an auxiliary
+    state."""
 
     name: str
     axes: tuple[Axis, ...]
@@ -279,8 +282,9 @@ class Uniform:
 
 @dataclass(frozen=True)
 class Parameter:
-    """`start`: an Expr for a constant, Normal or Uniform, or None (normal with standard deviation 1/sqrt(last axis); 1 if
-    `positive`). Starts use numbers, header names and constants. Starts of a positive parameter are those of its value."""
+    """`start`: an Expr for a constant, Normal or Uniform, or None (normal with standard deviation 1/sqrt(last axis);
+    1 if `positive`). Starts use numbers, header names and constants. Starts of a positive parameter are those of its
+    value."""
 
     name: str
     axes: tuple[Axis, ...]
@@ -300,8 +304,8 @@ class Constant:
 
 @dataclass(frozen=True)
 class Function:
-    """Element-wise function of scalars. The body uses Argument, Number, Size, ConstantRef, element-wise operations and other
-    functions (never itself, directly or not)."""
+    """Element-wise function of scalars. The body uses Argument, Number, Size, ConstantRef, element-wise operations
+    and other functions (never itself, directly or not)."""
 
     name: str
     arguments: tuple[str, ...]
@@ -325,7 +329,8 @@ class Definition:
 
 @dataclass(frozen=True)
 class Assign:
-    """`state[indices] = value`: reads old values for all indices, then replaces. `value.shape` is the state's remaining axes."""
+    """`state[indices] = value`: reads old values for all indices, then replaces. `value.shape` is the state's
+    remaining axes."""
 
     state: str
     indices: tuple[Index, ...]
@@ -342,8 +347,9 @@ class Local:
 
 @dataclass(frozen=True)
 class Update:
-    """`repeat`: a number, a header name, or 1 where the file says nothing. Without an update block, semantics writes the plain
-    step `x = x - grad[x](E)` for every non-auxiliary state; `simultaneous` says that those assignments are all made at once."""
+    """`repeat`: a number, a header name, or 1 where the file says nothing. Without an update block, semantics writes
+    the plain step `x = x - grad[x](E)` for every non-auxiliary state; `simultaneous` says that those assignments are
+    all made at once."""
 
     repeat: int | str
     statements: tuple[Assign | Local, ...]
@@ -352,8 +358,8 @@ class Update:
 
 @dataclass(frozen=True)
 class Energy:
-    """One module. Mappings keep the order of declaration, except `constants`, `functions` and `definitions`, which are in
-    an order in which each uses only earlier ones. `definitions` are those outside the update block."""
+    """One module. Mappings keep the order of declaration, except `constants`, `functions` and `definitions`, which
+    are in an order in which each uses only earlier ones. `definitions` are those outside the update block."""
 
     name: str
     source: Source

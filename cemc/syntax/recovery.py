@@ -28,7 +28,7 @@ CLOSING = {closing: opening for opening, closing in OPENING.items()}
 _KEYWORDS = {"AXIS", "STATE", "GIVEN", "POSITIVE", "PARAM", "CONST", "FUNCTION", "UPDATE"}
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class _Between:
     """The parser between two statements. `token` begins the next one, `previous` the one before; `lengths` are those of
     the lists on the stack, which the parser extends in place."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from unicodedata import category
 from unicodedata import name as character_name
 
 from lark import Token
@@ -19,7 +20,9 @@ from cemc.diagnostics.syntax import BadNumber, HiddenCharacter, NameTooLong, Str
 from cemc.source import Span
 from cemc.syntax.limits import MAX_EXPONENT, MAX_NAME, MAX_NUMBER
 
-_HIDDEN = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
+_HIDDEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
+"""Categories of characters that are not seen: control, format (as of text direction), surrogates, separators."""
+
 _LETTER = re.compile(r"\w")
 
 _MEANT = {
@@ -77,7 +80,7 @@ def shown(character: str) -> str:
     return f"{visible}{code}" + (f" ({known.lower()})" if known else "")
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Checked:
     """Tokens for the parser, the faults on the way, and the offsets at which a token was dropped."""
 
@@ -86,10 +89,17 @@ class Checked:
     broken: list[int] = field(default_factory=list)
 
 
+def is_hidden(character: str) -> bool:
+    return character not in "\t\n\r" and category(character) in _HIDDEN
+
+
 def hidden_characters(text: str) -> Iterator[Diagnostic]:
-    """Control characters and text-direction marks anywhere, comments included: a reader must see what is compiled."""
-    for match in _HIDDEN.finditer(text):
-        yield HiddenCharacter(Span(*match.span()), shown(match.group()))
+    """Characters that are not seen, comments included: a reader must see what is compiled."""
+    for character in filter(is_hidden, set(text)):
+        start = text.find(character)
+        while start >= 0:
+            yield HiddenCharacter(Span(start, start + 1), shown(character))
+            start = text.find(character, start + 1)
 
 
 def check_tokens(tokens: Iterable[Token], text: str) -> Checked:
@@ -180,7 +190,7 @@ def _name(token: Token, result: Checked) -> None:
 
 
 def _strange(character: str, start: int, token: Token, result: Checked) -> None:
-    if _HIDDEN.match(character):
+    if is_hidden(character):
         return  # reported by `hidden_characters`
     span = Span(start, start + 1)
     if character in _SPACES:
@@ -207,7 +217,7 @@ def _unknown(start: int, text: str, result: Checked) -> int:
     while text[end : end + 1] == character:
         end += 1
     result.broken.append(start)
-    if _HIDDEN.match(character):
+    if is_hidden(character):
         return end
     advice = _ADVICE.get(character)
     string = re.compile(r'"[^"\r\n]*"').match(text, start)

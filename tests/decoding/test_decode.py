@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +62,7 @@ def decode(
 ) -> list[Tensor]:
     """The result put together from calls for the tokens between each two of `cuts`."""
     parts: list[list[Tensor]] = []
-    for start, stop in zip(cuts, cuts[1:], strict=False):
+    for start, stop in pairwise(cuts):
         states = part(energy, drawn.states, start, stop)
         result, returned = layer(*states.values(), steps=steps, cache=store, **part(energy, drawn.givens, start, stop))
         assert returned is store
@@ -80,7 +81,7 @@ def batch_of(energy: Energy, drawn: Configuration) -> torch.Size:
 
 
 @pytest.mark.parametrize("backend", ["generic", "torch"])
-@pytest.mark.parametrize("name", [name for name in energies()])
+@pytest.mark.parametrize("name", list(energies()))
 @torch.no_grad()
 def test_decoding_equals_the_full_pass(name: str, backend: str) -> None:
     _, energy = energies()[name]
