@@ -2,8 +2,9 @@
 SymPy.
 
 Entries are JSON, named by a digest of everything the result depends on: the text and name of the file, the version and
-the files of cemc itself, and the versions of the packages the compiler uses. A cache that cannot be read or written is
-as good as an empty one. """
+the files of cemc itself, and the installed packages the compiler uses. A cache that cannot be read or written is
+as good as an empty one.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +16,6 @@ import sys
 import tempfile
 from dataclasses import asdict
 from functools import lru_cache
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -109,8 +109,17 @@ def _with_tuples(stored: dict[str, Any]) -> dict[str, Any]:
 
 
 def _key(source: Source) -> str:
-    parts = [source.path, source.text, __version__, *_own_files(), *(f"{name} {version(name)}" for name in _PACKAGES)]
+    parts = [source.path, source.text, __version__, *_own_files(), *_packages()]
     return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+@lru_cache(maxsize=1)
+def _packages() -> tuple[str, ...]:
+    """Which installation of each package is used: asking for version numbers takes longer than the rest of a cached
+    run."""
+    specs = (importlib.util.find_spec(name) for name in _PACKAGES)
+    origins = [spec.origin for spec in specs if spec is not None and spec.origin is not None]
+    return tuple(f"{origin} {os.stat(origin).st_mtime_ns}" for origin in origins)
 
 
 @lru_cache(maxsize=1)

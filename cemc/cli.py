@@ -7,6 +7,7 @@ an interrupt, and 141 where the reader of the output has gone, as shells have it
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -46,6 +47,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(arguments: Sequence[str] | None) -> int:
     options = _parser().parse_args(arguments)
     if options.command == "compile":
+        # The process ends with the compilation: looking through what it made for garbage, now or at exit, is wasted.
+        gc.disable()
+        gc.freeze()
         return _each(options.files, _Compile(options.out, len(options.files) > 1))
     return _each(options.files, _Check(options.seed, options.device))
 

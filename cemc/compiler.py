@@ -5,7 +5,8 @@
     symbolic    typed energy        -> index notation in SymPy; differentiated, normalised
     program     symbolic energy     -> tensor program: contractions, element-wise maps, reductions
     recognise   tensor program      -> the same with structured nodes (pairwise, feature)
-    emit        programs            -> text of a Python file
+    program     both of these       -> what each backend runs: tokens split for decoding, rows by blocks (`schedule`)
+    emit        schedule            -> text of a Python file
 
 Each stage is a function from one data structure to the next and imports no later stage. `cemc.oracle` checks the result
 against autograd and shares no code with anything after semantics.
@@ -13,6 +14,7 @@ against autograd and shares no code with anything after semantics.
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -85,6 +87,24 @@ def compile_file(path: str | Path, out: str | Path | None = None, trace: Trace |
 
 def compile_source(source: Source, trace: Trace) -> list[Result]:
     """Compiles every energy of a source: the whole pipeline, without files and cache."""
+    with _collector_off():
+        return _compile(source, trace)
+
+
+@contextmanager
+def _collector_off() -> Iterator[None]:
+    """Importing SymPy and building expressions makes many objects that stay: looking through them again and again for
+    garbage would take a third of the time."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def _compile(source: Source, trace: Trace) -> list[Result]:
     from cemc.diagnostics import render
     from cemc.semantics import analyse
     from cemc.syntax import parse
@@ -116,10 +136,13 @@ def _compile_energy(energy: typed.Energy, warnings: tuple[str, ...], trace: Trac
         generic = passed(program.assemble(derived, graph))
     with trace.stage("recognise") as passed:
         found = passed(recognise.recognise(generic, graph))
+    with trace.stage("schedule") as passed:
+        runtime = frozenset(axis.name for axis in energy.runtime_axes)
+        plan = passed(program.schedule(generic, found.program, runtime, graph))
     with trace.stage("emit") as passed:
         equations = symbolic.equations(derived)
-        code = passed(emit.emit_module(energy, generic, found.program, equations, found.reasons, __version__))
-    recognised = () if found.program is None else tuple(line.sentence for line in found.program.recognised)
+        code = passed(emit.emit_module(energy, plan, equations, found.reasons, __version__))
+    recognised = () if plan.torch is None else tuple(line.sentence for line in plan.torch.recognised)
     return Result(energy.name, emit.class_name(energy.name), energy.text, code, recognised, found.reasons, warnings)
 
 

@@ -85,18 +85,33 @@ class CemAttention(nn.Module):
         nn.init.normal_(self.K, std=self.d**-0.5)
         nn.init.ones_(self.eta)
 
-    def forward(self, x: Tensor, steps: int | None = None) -> Tensor:
-        """x [..., token, d] after one update, or after `steps`."""
-        _batch_axes("x", x, ("token", "d"), {"d": self.d})
+    def forward(
+        self, x: Tensor, steps: int | None = None, cache: _Cache | None = None
+    ) -> Tensor | tuple[Tensor, _Cache]:
+        """x [..., token, d] after one update, or after `steps`. With a cache, the arguments over tokens hold those that
+        follow the ones it has seen.
+        """
+        batch = _batch_axes("x", x, ("token", "d"), {"d": self.d})
         steps = _repeats(1 if steps is None else steps)
+        if cache is not None:
+            cache.check(batch, x.shape[-2], steps)
         low = _product_dtype(x)
         with _autocast_off(x):
             if self.backend == "generic":
-                return self._update_generic(x, steps)
-            return self._update_torch(x, steps, low)
+                result = self._update_generic(x, steps, cache)
+            else:
+                result = self._update_torch(x, steps, low, cache)
+        if cache is None:
+            return result
+        cache.tokens += x.shape[-2]
+        return result, cache
+
+    def new_cache(self, batch_shape: tuple[int, ...], max_tokens: int, steps: int | None = None) -> _Cache:
+        """What decoding remembers of up to `max_tokens` tokens, for arguments with batch axes `batch_shape`."""
+        return _Cache(batch_shape, max_tokens, _repeats(1 if steps is None else steps))
 
     def energy(self, x: Tensor, context: Tensor | None = None) -> Tensor:
-        """The energy E [..., token] at x [..., token, d]; held parts at `context`, by default the same."""
+        """E [..., token] at x [..., token, d], held parts evaluated at `context` (default: x)."""
         context = x if context is None else context
         lengths = {"d": self.d}
         batch = _broadcast(
@@ -105,57 +120,62 @@ class CemAttention(nn.Module):
                 "context": _batch_axes("context", context, ("token", "d"), lengths),
             }
         )
-        x = x.expand(*batch, *x.shape[-2:])
-        context = context.expand(*batch, *context.shape[-2:])
+        x = x.expand(batch + x.shape[-2:])
+        context = context.expand(batch + context.shape[-2:])
         with _autocast_off(x):
             return self._energy(x, context)
 
     def extra_repr(self) -> str:
         return f"d={self.d}, heads={self.heads}, r={self.r}, beta={self.beta}, backend={self.backend!r}"
 
-    def _update_torch(self, x: Tensor, steps: int, low: torch.dtype) -> Tensor:
+    def _update_torch(self, x: Tensor, steps: int, low: torch.dtype, cache: _Cache | None) -> Tensor:
         """`steps` updates; matrix products in dtype `low`, the rest in `acc`."""
         dtype, acc = x.dtype, torch.promote_types(x.dtype, torch.float32)
         x = x.to(acc)
-        n = x.shape[-2]
+        n = x.shape[-2] if cache is None else cache.tokens + x.shape[-2]
         Q = self.Q.to(low)  # [heads, r, d]
         K = self.K.to(low)  # [heads, r, d]
         eta = self.eta.to(acc)  # [d]
-        positions = torch.arange(n, device=x.device)  # [token]
-        cos, sin = _rotary(positions, self.r, 10000, acc)
-        for _ in range(steps):
+        rows = torch.arange(n - x.shape[-2], n, device=x.device)  # [token]
+        cos, sin = _rotary(rows, self.r, 10000, acc)
+        for repeat in range(steps):
             z = (x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6)).to(low)  # [..., token, d]
             Qz = torch.einsum("...id,hrd->...hir", z, Q).to(acc)  # [..., heads, token, r]
             rotated_Qz = _rotate(Qz, cos, sin).to(low)  # [..., heads, token, r]
             Kz = torch.einsum("...id,hrd->...hir", z, K).to(acc)  # [..., heads, token, r]
             rotated_Kz = _rotate(Kz, cos, sin).to(low)  # [..., heads, token, r]
             # [..., heads, token, r]
-            attended = _attention(rotated_Qz, rotated_Kz, rotated_Kz, scale=self.beta, causal=True).to(acc)
+            all_rotated_Kz = rotated_Kz if cache is None else cache.extend((0, repeat), rotated_Kz, 3, -2)
+            # [..., heads, token, r]
+            attended = _attention(rotated_Qz, all_rotated_Kz, all_rotated_Kz, scale=self.beta, causal=True).to(acc)
             full_attended = attended.transpose(-3, -2)  # [..., token, heads, r]
             unrotated = _rotate(full_attended, cos[:, None], -sin[:, None]).to(low)  # [..., token, heads, r]
             x = x + eta * torch.einsum("...ihr,hrd->...id", unrotated, Q).to(acc)
         return x.to(dtype)
 
-    def _update_generic(self, x: Tensor, steps: int) -> Tensor:
+    def _update_generic(self, x: Tensor, steps: int, cache: _Cache | None) -> Tensor:
         """`steps` updates."""
         dtype, acc = x.dtype, torch.promote_types(x.dtype, torch.float32)
         x = x.to(acc)
-        n = x.shape[-2]
+        n = x.shape[-2] if cache is None else cache.tokens + x.shape[-2]
         Q = self.Q.to(acc)  # [heads, r, d]
         K = self.K.to(acc)  # [heads, r, d]
         eta = self.eta.to(acc)  # [d]
+        rows = torch.arange(n - x.shape[-2], n, device=x.device)  # [token]
+        cos, sin = _rotary(rows, self.r, 10000, acc)
         positions = torch.arange(n, device=x.device)  # [token]
-        cos, sin = _rotary(positions, self.r, 10000, acc)
-        mask = positions <= positions[:, None]  # [token, token]
-        for _ in range(steps):
+        mask = positions <= rows[:, None]  # [token, token]
+        for repeat in range(steps):
             z = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6)  # [..., token, d]
             rotated_Kz = _rotate(torch.einsum("...id,hrd->...hir", z, K), cos, sin)  # [..., heads, token, r]
+            # [..., heads, token, r]
+            all_rotated_Kz = rotated_Kz if cache is None else cache.extend((0, repeat), rotated_Kz, 3, -2)
             rotated_Qz = _rotate(torch.einsum("...id,hrd->...hir", z, Q), cos, sin)  # [..., heads, token, r]
-            s = self.beta * (rotated_Qz @ rotated_Kz.mT)  # [..., heads, token, token]
+            s = self.beta * (rotated_Qz @ all_rotated_Kz.mT)  # [..., heads, token, token]
             normaliser = _logsumexp(s.transpose(-3, -2), mask[:, None], -1, empty=0.0)  # [..., token, heads]
             # [..., token, heads, token]
             weights = torch.exp(torch.where(mask[:, None], s.transpose(-3, -2) - normaliser[..., None], -math.inf))
-            product = torch.einsum("...ihj,...hjr->...ihr", weights, rotated_Kz)  # [..., token, heads, r]
+            product = torch.einsum("...ihj,...hjr->...ihr", weights, all_rotated_Kz)  # [..., token, heads, r]
             unrotated = _rotate(product, cos[:, None], -sin[:, None])  # [..., token, heads, r]
             x = x + eta * torch.einsum("...ihr,hrd->...id", unrotated, Q)
         return x.to(dtype)
@@ -163,23 +183,19 @@ class CemAttention(nn.Module):
     def _energy(self, x: Tensor, context: Tensor) -> Tensor:
         """The energy E."""
         dtype, acc = x.dtype, torch.promote_types(x.dtype, torch.float32)
-        x = x.to(acc)
-        context = context.to(acc)
+        x, context = x.to(acc), context.to(acc)
         n = x.shape[-2]
         Q = self.Q.to(acc)  # [heads, r, d]
         K = self.K.to(acc)  # [heads, r, d]
-        rsqrt = torch.rsqrt(context.square().mean(-1) + 1e-6)  # [..., token]
-        z_context = rsqrt[..., None] * context  # [..., token, d]
+        z_context = context * torch.rsqrt(context.square().mean(-1, keepdim=True) + 1e-6)  # [..., token, d]
         positions = torch.arange(n, device=x.device)  # [token]
         cos, sin = _rotary(positions, self.r, 10000, acc)
-        product = torch.einsum("...id,hrd->...hir", z_context, K)  # [..., heads, token, r]
-        rotated_product = _rotate(product, cos, sin)  # [..., heads, token, r]
+        rotated = _rotate(torch.einsum("...id,hrd->...hir", z_context, K), cos, sin)  # [..., heads, token, r]
         z = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6)  # [..., token, d]
         rotated_Qz = _rotate(torch.einsum("...id,hrd->...hir", z, Q), cos, sin)  # [..., heads, token, r]
-        s = self.beta * (rotated_Qz @ rotated_product.mT)  # [..., heads, token, token]
+        s = self.beta * (rotated_Qz @ rotated.mT)  # [..., heads, token, token]
         mask = positions <= positions[:, None]  # [token, token]
-        normaliser = _logsumexp(s.transpose(-3, -2), mask[:, None], -1, empty=0.0)  # [..., token, heads]
-        E = -normaliser.sum(-1) / self.beta  # [..., token]
+        E = -_logsumexp(s.transpose(-3, -2), mask[:, None], -1, empty=0.0).sum(-1) / self.beta  # [..., token]
         return E.to(dtype)
 
 
@@ -286,19 +302,80 @@ def _rotate(u: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 
 
 def _attention(query: Tensor, key: Tensor, value: Tensor, *, scale: float, causal: bool) -> Tensor:
-    """Softmax attention, in the layout of four axes for which torch has kernels of linear memory."""
+    """Softmax attention of the last tokens, in the layout of four axes for which torch has kernels of linear memory."""
     batch = torch.broadcast_shapes(query.shape[:-2], key.shape[:-2], value.shape[:-2])
-    layout = (math.prod(batch[:-1]), batch[-1])
+    layout = (math.prod(batch[:-1]), math.prod(batch[-1:]))
     query, key, value = (u.expand(*batch, *u.shape[-2:]).reshape(*layout, *u.shape[-2:]) for u in (query, key, value))
-    result = F.scaled_dot_product_attention(query, key, value, scale=scale, is_causal=causal)
+    rows, columns = query.shape[-2], key.shape[-2]
+    mask = None
+    if causal and rows < columns:
+        mask = torch.ones(rows, columns, dtype=torch.bool, device=query.device).tril(columns - rows)
+    result = F.scaled_dot_product_attention(
+        query, key, value, attn_mask=mask, scale=scale, is_causal=causal and mask is None
+    )
     return result.reshape(*batch, *result.shape[-2:])
+
+
+class _Cache:
+    """What decoding remembers: for each value read at past tokens, one tensor with room for `max_tokens` tokens.
+
+    It is filled in place, without gradients. `tokens` is how many it has seen.
+    """
+
+    def __init__(self, batch_shape: tuple[int, ...], max_tokens: int, steps: int) -> None:
+        self.batch_shape, self.max_tokens, self.steps = torch.Size(batch_shape), max_tokens, steps
+        self.tokens = 0
+        self.tensors: dict[object, tuple[Tensor, int]] = {}
+
+    def check(self, batch: torch.Size, tokens: int, steps: int) -> None:
+        """Whether a call with these batch axes, new tokens and steps goes on from here."""
+        if batch != self.batch_shape:
+            raise ValueError(f"cache: expected batch axes {list(self.batch_shape)}, got {list(batch)}")
+        if steps != self.steps:
+            raise ValueError(f"cache: expected steps={self.steps}, got {steps}")
+        if self.tokens + tokens > self.max_tokens:
+            raise ValueError(f"cache: room for {self.max_tokens} tokens, got {self.tokens} and {tokens} more")
+
+    def extend(self, slot: object, new: Tensor, axes: int, dim: int) -> Tensor:
+        """Values at all tokens: those remembered under `slot`, then `new` along `dim` < 0.
+
+        `new` has `axes` axes behind those of the batch.
+        """
+        if new.requires_grad and torch.is_grad_enabled():
+            raise RuntimeError("cache: gradients do not pass through it; decode under torch.no_grad()")
+        new = new.expand(self.batch_shape + new.shape[new.ndim - axes :])
+        if slot not in self.tensors:
+            shape = list(new.shape)
+            shape[dim] = self.max_tokens
+            self.tensors[slot] = new.new_empty(shape), dim
+        tensor = self.tensors[slot][0]
+        tensor.narrow(dim, self.tokens, new.shape[dim]).copy_(new)
+        return tensor.narrow(dim, 0, self.tokens + new.shape[dim])
+
+    def reorder(self, index: Tensor) -> None:
+        """Take the sequences `index` of the first batch axis, as beam search does."""
+        if not self.batch_shape:
+            raise ValueError("cache: there is no batch axis to reorder")
+        self.tensors = {slot: (tensor.index_select(0, index), dim) for slot, (tensor, dim) in self.tensors.items()}
+        self.batch_shape = torch.Size((len(index), *self.batch_shape[1:]))
+
+    def crop(self, tokens: int) -> None:
+        """Forget all but the first `tokens` tokens."""
+        if not 0 <= tokens <= self.tokens:
+            raise ValueError(f"cache: expected 0 to {self.tokens} tokens to keep, got {tokens}")
+        self.tokens = tokens
+
+    def clone(self) -> _Cache:
+        """A copy that goes its own way."""
+        other = _Cache(tuple(self.batch_shape), self.max_tokens, self.steps)
+        other.tokens = self.tokens
+        other.tensors = {slot: (tensor.clone(), dim) for slot, (tensor, dim) in self.tensors.items()}
+        return other
 
 
 def _logsumexp(scores: Tensor, mask: Tensor, dim: int | tuple[int, ...], *, empty: float) -> Tensor:
     """log of the sum of exp(scores) where `mask` holds; `empty`, with gradient 0, where it holds nowhere."""
-    finite = mask & (scores > -math.inf)
-    some = finite.any(dim, keepdim=True)
-    # Where nothing is finite a 0 stands in, so that neither the value nor any derivative is NaN.
-    scores = torch.where(finite, scores, torch.where(some, -math.inf, 0.0))
-    nothing = torch.where(mask.any(dim, keepdim=True), -math.inf, empty)
-    return torch.where(some, scores.logsumexp(dim, keepdim=True), nothing).squeeze(dim)
+    some = mask.any(dim, keepdim=True)
+    # Where the mask holds nowhere, zeros stand in for the scores: no value and no derivative is NaN.
+    scores = torch.where(mask, scores, torch.where(some, -math.inf, 0.0))
+    return torch.where(some, scores.logsumexp(dim, keepdim=True), empty).squeeze(dim)

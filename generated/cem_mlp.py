@@ -71,18 +71,33 @@ class CemMlp(nn.Module):
         nn.init.normal_(self.W, std=self.d**-0.5)
         nn.init.normal_(self.V, std=self.d**-0.5)
 
-    def forward(self, x: Tensor, steps: int | None = None) -> Tensor:
-        """x [..., token, d] after one update, or after `steps`."""
-        _batch_axes("x", x, ("token", "d"), {"d": self.d})
+    def forward(
+        self, x: Tensor, steps: int | None = None, cache: _Cache | None = None
+    ) -> Tensor | tuple[Tensor, _Cache]:
+        """x [..., token, d] after one update, or after `steps`. With a cache, the arguments over tokens hold those that
+        follow the ones it has seen.
+        """
+        batch = _batch_axes("x", x, ("token", "d"), {"d": self.d})
         steps = _repeats(1 if steps is None else steps)
+        if cache is not None:
+            cache.check(batch, x.shape[-2], steps)
         low = _product_dtype(x)
         with _autocast_off(x):
             if self.backend == "generic":
-                return self._update_generic(x, steps)
-            return self._update_torch(x, steps, low)
+                result = self._update_generic(x, steps)
+            else:
+                result = self._update_torch(x, steps, low)
+        if cache is None:
+            return result
+        cache.tokens += x.shape[-2]
+        return result, cache
+
+    def new_cache(self, batch_shape: tuple[int, ...], max_tokens: int, steps: int | None = None) -> _Cache:
+        """What decoding remembers of up to `max_tokens` tokens, for arguments with batch axes `batch_shape`."""
+        return _Cache(batch_shape, max_tokens, _repeats(1 if steps is None else steps))
 
     def energy(self, x: Tensor, context: Tensor | None = None) -> Tensor:
-        """The energy E [..., token] at x [..., token, d]; held parts at `context`, by default the same."""
+        """E [..., token] at x [..., token, d], held parts evaluated at `context` (default: x)."""
         context = x if context is None else context
         lengths = {"d": self.d}
         batch = _broadcast(
@@ -91,8 +106,8 @@ class CemMlp(nn.Module):
                 "context": _batch_axes("context", context, ("token", "d"), lengths),
             }
         )
-        x = x.expand(*batch, *x.shape[-2:])
-        context = context.expand(*batch, *context.shape[-2:])
+        x = x.expand(batch + x.shape[-2:])
+        context = context.expand(batch + context.shape[-2:])
         with _autocast_off(x):
             return self._energy(x, context)
 
@@ -125,12 +140,10 @@ class CemMlp(nn.Module):
     def _energy(self, x: Tensor, context: Tensor) -> Tensor:
         """The energy E."""
         dtype, acc = x.dtype, torch.promote_types(x.dtype, torch.float32)
-        x = x.to(acc)
-        context = context.to(acc)
+        x, context = x.to(acc), context.to(acc)
         W = self.W.to(acc)  # [f, d]
         V = self.V.to(acc)  # [f, d]
-        rsqrt = torch.rsqrt(context.square().mean(-1) + 1e-6)  # [..., token]
-        z_context = rsqrt[..., None] * context  # [..., token, d]
+        z_context = context * torch.rsqrt(context.square().mean(-1, keepdim=True) + 1e-6)  # [..., token, d]
         z = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6)  # [..., token, d]
         E = -(z_context * (_Integral.apply(F.linear(z, W), F.silu, ()) @ V)).sum(-1)  # [..., token]
         return E.to(dtype)
@@ -203,6 +216,63 @@ def _product_dtype(x: Tensor) -> torch.dtype:
     if x.dtype == torch.float64 or not torch.amp.is_autocast_available(kind) or not torch.is_autocast_enabled(kind):
         return x.dtype
     return torch.get_autocast_dtype(kind)
+
+
+class _Cache:
+    """What decoding remembers: for each value read at past tokens, one tensor with room for `max_tokens` tokens.
+
+    It is filled in place, without gradients. `tokens` is how many it has seen.
+    """
+
+    def __init__(self, batch_shape: tuple[int, ...], max_tokens: int, steps: int) -> None:
+        self.batch_shape, self.max_tokens, self.steps = torch.Size(batch_shape), max_tokens, steps
+        self.tokens = 0
+        self.tensors: dict[object, tuple[Tensor, int]] = {}
+
+    def check(self, batch: torch.Size, tokens: int, steps: int) -> None:
+        """Whether a call with these batch axes, new tokens and steps goes on from here."""
+        if batch != self.batch_shape:
+            raise ValueError(f"cache: expected batch axes {list(self.batch_shape)}, got {list(batch)}")
+        if steps != self.steps:
+            raise ValueError(f"cache: expected steps={self.steps}, got {steps}")
+        if self.tokens + tokens > self.max_tokens:
+            raise ValueError(f"cache: room for {self.max_tokens} tokens, got {self.tokens} and {tokens} more")
+
+    def extend(self, slot: object, new: Tensor, axes: int, dim: int) -> Tensor:
+        """Values at all tokens: those remembered under `slot`, then `new` along `dim` < 0.
+
+        `new` has `axes` axes behind those of the batch.
+        """
+        if new.requires_grad and torch.is_grad_enabled():
+            raise RuntimeError("cache: gradients do not pass through it; decode under torch.no_grad()")
+        new = new.expand(self.batch_shape + new.shape[new.ndim - axes :])
+        if slot not in self.tensors:
+            shape = list(new.shape)
+            shape[dim] = self.max_tokens
+            self.tensors[slot] = new.new_empty(shape), dim
+        tensor = self.tensors[slot][0]
+        tensor.narrow(dim, self.tokens, new.shape[dim]).copy_(new)
+        return tensor.narrow(dim, 0, self.tokens + new.shape[dim])
+
+    def reorder(self, index: Tensor) -> None:
+        """Take the sequences `index` of the first batch axis, as beam search does."""
+        if not self.batch_shape:
+            raise ValueError("cache: there is no batch axis to reorder")
+        self.tensors = {slot: (tensor.index_select(0, index), dim) for slot, (tensor, dim) in self.tensors.items()}
+        self.batch_shape = torch.Size((len(index), *self.batch_shape[1:]))
+
+    def crop(self, tokens: int) -> None:
+        """Forget all but the first `tokens` tokens."""
+        if not 0 <= tokens <= self.tokens:
+            raise ValueError(f"cache: expected 0 to {self.tokens} tokens to keep, got {tokens}")
+        self.tokens = tokens
+
+    def clone(self) -> _Cache:
+        """A copy that goes its own way."""
+        other = _Cache(tuple(self.batch_shape), self.max_tokens, self.steps)
+        other.tokens = self.tokens
+        other.tensors = {slot: (tensor.clone(), dim) for slot, (tensor, dim) in self.tensors.items()}
+        return other
 
 
 class _Integral(torch.autograd.Function):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cemc.emit.code import WIDTH, Code, call, method, name, statement
@@ -14,10 +14,10 @@ from cemc.emit.frames import place
 from cemc.emit.integrals import integral
 from cemc.emit.names import Scope
 from cemc.emit.precision import Dtype, computed_in, wanted_in
-from cemc.emit.scalar_nodes import scalars_in
 from cemc.program import nodes
 from cemc.program.graph import in_order, operands
 from cemc.program.nodes import Node, Operand
+from cemc.program.scalars import scalars_in
 
 # An expression with more operations than this gets variables for its parts.
 _WEIGHT = 6
@@ -28,7 +28,25 @@ _LENGTH = WIDTH - 12
 # A part longer than this is rather broken up than made a variable as it is.
 _LARGE = 56
 
-_ALWAYS = (nodes.Attention, nodes.Gather, nodes.Max, nodes.FirstMax, nodes.Rotate, nodes.Weights, nodes.Positions)
+_ALWAYS = (
+    nodes.Attention,
+    nodes.Cached,
+    nodes.FirstMax,
+    nodes.Gather,
+    nodes.Max,
+    nodes.Positions,
+    nodes.Rotate,
+    nodes.RowPositions,
+    nodes.Weights,
+)
+
+
+@dataclass(frozen=True)
+class Cache:
+    """The variables of a method that decodes: the cache, which may be None, and the number of the repeat."""
+
+    variable: str
+    repeat: str
 
 
 @dataclass
@@ -49,25 +67,29 @@ class Body:
 
     `arguments`: the variables that hold the tensors the method is given, by role and name; the first tells the device.
     `loop`: the statements run again and again on the states, so what depends on no state comes before them. `fused`:
-    matrix products run in `low`. `owner`: what stands before sizes and constants.
+    matrix products run in `low`. `owner`: what stands before sizes and constants. `known`: variables that hold nodes,
+    by their numbers, in `acc`; `lengths`: where the lengths of run-time axes are then read off (variable, dimension).
+    `cache`: the method decodes.
     """
 
     def __init__(
         self, context: Context, scope: Scope, roots: Sequence[Node], arguments: Mapping[tuple[str, str], str], *,
-        loop: bool = False, fused: bool = False, owner: str = "self.",
+        loop: bool = False, fused: bool = False, owner: str = "self.", known: Mapping[int, str] | None = None,
+        lengths: Mapping[str, tuple[str, int]] | None = None, cache: Cache | None = None,
     ) -> None:  # fmt: skip
         self.context, self.scope, self.fused, self.loop, self.owner = context, scope, fused, loop, owner
         self.leaves, self.before, self.inside = Section(), Section(), Section()
         self.acc, self.low = scope.local("acc"), scope.local("low") if fused else "acc"
         self.numbers: dict[str, None] = {}
         self._arguments = arguments
+        self.known, self.cache, self._lengths = known or {}, cache, lengths or {}
         self._sizes: dict[str, str] = {}
         self._parameters: dict[tuple[str, Dtype], str] = {}
         self._shared: dict[tuple[object, ...], list[str]] = {}
         self._codes: dict[int, Code] = {}
         self._stored: dict[int, Dtype] = {}
         self._pending: set[int] = set()
-        self._order = in_order(roots)
+        self._order = in_order(roots, self.known)
         self._scalars = scalars_in(self._order)
         self._study(roots)
         self._printer = Printer(self)
@@ -86,24 +108,40 @@ class Body:
         for root in roots:
             self._count(root, "acc")
         for node in self._order:
-            read = list(operands(node))
+            read = [] if node.number in self.known else list(operands(node))
             state = isinstance(node, nodes.Tensor) and node.role == "state"
             own = {node.role} if isinstance(node, nodes.Tensor) else set()
             self._roles[node.number] = frozenset(own.union(*(self._roles[n.number] for n in read)))
             self._changes[node.number] = self.loop and (state or any(self._changes[n.number] for n in read))
-            for n in read:
-                self._count(n, wanted_in(node, n, self.fused))
-                if self._changes[node.number] and not self._changes[n.number]:
-                    self._hoisted.add(n.number)
+            self._hoisted.update(n.number for n in read if self._changes[node.number] and not self._changes[n.number])
+        # Users before what they use: what is cached is kept in the dtype its users want.
+        for node in reversed(self._order):
+            if node.number not in self.known:
+                for n in operands(node):
+                    self._count(n, self._operand_dtype(node, n))
+
+    def _computed(self, node: Node) -> Dtype:
+        return self.kept_in(node) if isinstance(node, nodes.Cached) else computed_in(node, self.fused)
+
+    def _operand_dtype(self, node: Node, operand: Node) -> Dtype:
+        return self.kept_in(node) if isinstance(node, nodes.Cached) else wanted_in(node, operand, self.fused)
 
     def _count(self, node: Node, dtype: Dtype) -> None:
         self._uses[node.number] = self._uses.get(node.number, 0) + 1
         self._wanted.setdefault(node.number, Counter())[dtype] += 1
 
     def _visit(self, node: Node) -> None:
-        if isinstance(node, nodes.Tensor):
+        if node.number in self.known:
+            self._stored[node.number] = "acc"
+            self._codes[node.number] = name(self.known[node.number])
             return
-        self._stored[node.number] = computed_in(node, self.fused)
+        if isinstance(node, (nodes.Tensor, nodes.RowBlocks)):
+            return
+        if isinstance(node, nodes.RowResult):
+            self._stored[node.number] = "acc"
+            self._codes[node.number] = self._printer.code(node)
+            return
+        self._stored[node.number] = self._computed(node)
         code = self._printed(node)
         self._codes[node.number] = code
         often = self._uses[node.number] > 1
@@ -148,7 +186,7 @@ class Body:
 
     def use(self, node: Node, want: Dtype = "acc") -> Code:
         """A node as an operand, in the dtype its user computes in."""
-        if isinstance(node, nodes.Tensor):
+        if isinstance(node, nodes.Tensor) and node.number not in self.known:
             return self._leaf(node, want)
         code = self._codes[node.number]
         return self._as_wanted(node, code, self._stored[node.number], want) if self._is_real_tensor(node) else code
@@ -180,10 +218,10 @@ class Body:
         """The variable that holds a node, made now if there is none."""
         if node.number not in self._pending:
             return self.use(node)
-        wanted, comment = self._wanted_name(node), shape(node)
+        wanted, comment = self.wanted_name(node), shape(node)
         have = want = self._stored[node.number]
         if self._is_real_tensor(node):
-            want = self._kept_in(node)
+            want = self.kept_in(node)
         code = self._printed(node, spare=len(f"{wanted} =   # {comment}") + (0 if have == want else len(".to(acc)")))
         variable = self.scope.numbered(wanted)
         self._pending.discard(node.number)
@@ -193,19 +231,23 @@ class Body:
         self._codes[node.number] = name(variable)
         return self._codes[node.number]
 
-    def _wanted_name(self, node: Node) -> str:
+    def wanted_name(self, node: Node) -> str:
         """What a node's variable should be called: what the source calls it, else something that tells what it is."""
         if node.hint is None:
             return self._unclaimed(describe(node, self._called))
-        roles = self._roles[node.number] & {"state", "context", "input"}
+        roles = self._roles.get(node.number, frozenset()) & {"state", "context", "input"}
         return f"{node.hint}_{next(iter(roles))}" if len(roles) == 1 and "state" not in roles else node.hint
 
-    def shared(self, key: tuple[object, ...], reads: Sequence[Node], wanted: Sequence[str], code: Code) -> list[str]:
-        """Variables for something several nodes need that is no node itself; `reads` are the nodes it depends on."""
+    def shared(
+        self, key: tuple[object, ...], reads: Sequence[Node], wanted: Sequence[str], code: Code | Callable[[], Code],
+        *, exact: bool = False,
+    ) -> list[str]:  # fmt: skip
+        """Variables for something several nodes need that is no node itself; `reads` are the nodes it depends on.
+        `exact`: the names may be those of the source."""
         if key not in self._shared:
-            self._shared[key] = [self.scope.numbered(self._unclaimed(each)) for each in wanted]
+            self._shared[key] = [self.scope.numbered(each if exact else self._unclaimed(each)) for each in wanted]
             section = self.inside if any(self._changes[n.number] for n in reads) else self.before
-            section.add(", ".join(self._shared[key]), code)
+            section.add(", ".join(self._shared[key]), code if isinstance(code, Code) else code())
         return self._shared[key]
 
     def integral(self, node: nodes.Map, operand: Code) -> Code:
@@ -222,14 +264,28 @@ class Body:
         if axis not in self.context.runtime:
             return self.attribute(axis)
         if axis not in self._sizes:
-            variable, position = self._length_from(axis)
             self._sizes[axis] = self.scope.local("n" if axis == "token" else f"n_{axis}")
-            self.leaves.add(self._sizes[axis], name(f"{variable}.shape[{position}]"))
+            length = name(self._length(axis))
+            if self.cache is not None and axis == "token":
+                variable = self.cache.variable
+                length = name(f"{length.text} if {variable} is None else {variable}.tokens + {length.text}")
+            self.leaves.add(self._sizes[axis], length)
         return self._sizes[axis]
+
+    def new_tokens(self) -> str:
+        """How many tokens this call has."""
+        return self._length("token")
 
     @property
     def device(self) -> str:
-        return f"{next(iter(self._arguments.values()))}.device"
+        first = next(iter(self._arguments.values() if self._arguments else self.known.values()))
+        return f"{first}.device"
+
+    def inner(
+        self, scope: Scope, roots: Sequence[Node], known: Mapping[int, str], lengths: Mapping[str, tuple[str, int]]
+    ) -> Body:
+        """The body of a method that computes `roots` from variables for the nodes in `known`, all in `acc`."""
+        return Body(self.context, scope, roots, {}, owner=self.owner, known=known, lengths=lengths)
 
     def lines(self, indent: int) -> tuple[list[str], list[str]]:
         """The statements before the loop, and those in it."""
@@ -247,7 +303,7 @@ class Body:
     def _is_real_tensor(self, node: Node) -> bool:
         return node.kind == "real" and node.number not in self._scalars
 
-    def _kept_in(self, node: Node) -> Dtype:
+    def kept_in(self, node: Node) -> Dtype:
         """The dtype of a node's variable: `low` if every user wants that."""
         return "low" if self._wanted[node.number]["acc"] == 0 else "acc"
 
@@ -286,7 +342,7 @@ class Body:
     def _leaf(self, node: nodes.Tensor, want: Dtype) -> Code:
         if node.role != "parameter":
             return self._as_wanted(node, name(self._arguments[node.role, node.name]), "acc", want)
-        dtype = self._kept_in(node)
+        dtype = self.kept_in(node)
         if (node.name, dtype) not in self._parameters:
             variable = self.scope.local(node.name)
             self.leaves.add(
@@ -294,6 +350,10 @@ class Body:
             )
             self._parameters[node.name, dtype] = variable
         return self._as_wanted(node, name(self._parameters[node.name, dtype]), dtype, want)
+
+    def _length(self, axis: str) -> str:
+        variable, position = self._lengths[axis] if axis in self._lengths else self._length_from(axis)
+        return f"{variable}.shape[{position}]"
 
     def _length_from(self, axis: str) -> tuple[str, int]:
         for (_, tensor), variable in self._arguments.items():

@@ -8,14 +8,16 @@ from dataclasses import dataclass
 from cemc.emit.code import bracket
 from cemc.emit.code import summary as docstring
 from cemc.emit.context import Context
-from cemc.emit.methods import LOW, Method
+from cemc.emit.methods import CACHE, LOW, Method
 from cemc.emit.names import Scope
+from cemc.program.schedule import Schedule
 from cemc.semantics import typed
 
 
 @dataclass(frozen=True)
 class Forward:
-    """`checks` without indentation; `generic` and `fused`: calls of the methods that do the work."""
+    """`checks` without indentation; `generic` and `fused`: calls of the methods that do the work. `tokens`: how many
+    tokens the call has, empty where the layer cannot decode."""
 
     signature: str
     summary: str
@@ -24,6 +26,16 @@ class Forward:
     low: str
     generic: str
     fused: str
+    tokens: str
+
+
+@dataclass(frozen=True)
+class NewCache:
+    """`body`: one statement."""
+
+    signature: str
+    summary: str
+    body: str
 
 
 @dataclass(frozen=True)
@@ -39,30 +51,71 @@ class EnergyCall:
     only: str
 
 
-def forward(context: Context, generic: Method, fused: Method | None) -> Forward:
-    """The update, as often as `steps` says."""
+def forward(context: Context, generic: Method, fused: Method | None, schedule: Schedule) -> Forward:
+    """The update, as often as `steps` says, of all tokens or of those that follow the ones a cache has seen."""
     energy = context.energy
     states = _positional(energy)
-    scope = context.names.scope([*states, "steps"])
+    scope = context.names.scope([*states, "steps", "cache"])
     givens = _givens_argument(energy, scope)
     tensor, int_ = context.library("Tensor"), context.names.builtin("int")
     parameters = ["self", *(f"{n}: {tensor}" for n in states), f"steps: {int_} | None = None"]
+    tuple_ = context.names.builtin("tuple")
+    result = tensor if len(states) == 1 else f"{tuple_}[{', '.join([tensor] * len(states))}]"
+    if schedule.decodes:
+        cache = context.helper("_Cache")
+        parameters.append(f"cache: {cache} | None = None")
+        result = f"{result} | {tuple_}[{result}, {cache}]"
+    else:
+        parameters.append("cache: None = None")
     parameters += [f"**{givens}: {tensor}"] if givens else []
-    several = f"{context.names.builtin('tuple')}[{', '.join([tensor] * len(states))}]"
-    signature = "\n".join(bracket("def forward(", parameters, f") -> {tensor if len(states) == 1 else several}:", 4))
+    signature = "\n".join(bracket("def forward(", parameters, f") -> {result}:", 4))
     values: dict[str, str] = {n: n for n in states}
     checks = _take_givens(context, scope, givens, values)
-    checks += _checked(context, scope, [(n, n, energy.states[n].axes) for n in states], values)
+    tensors = [(n, n, energy.states[n].axes) for n in states]
+    batch = scope.local("batch")
+    checks += _checked(context, scope, tensors, values, batch, wanted=schedule.decodes)
     repeat = energy.update.repeat
     default = f"self.{repeat}" if isinstance(repeat, str) else str(repeat)
     checks.append(f"steps = {context.helper('_repeats')}({default} if steps is None else steps)")
-    low = scope.local("low") if fused is not None else ""
-    values |= {"steps": "steps", LOW: low}
+    tokens = ""
+    if schedule.decodes:
+        first = energy.states[states[0]]
+        tokens = f"{states[0]}.shape[{[a.name for a in first.axes].index('token') - len(first.axes)}]"
+        checks += ["if cache is not None:", f"    cache.check({batch}, {tokens}, steps)"]
+    else:
+        error = context.names.builtin("ValueError")
+        checks += ["if cache is not None:", f'    raise {error}("cache: this layer cannot decode: {schedule.refusal}")']
+    low = scope.local("low") if fused is not None and LOW in fused.arguments else ""
+    values |= {"steps": "steps", LOW: low, CACHE: "cache"}
     times = "one update" if repeat == 1 else f"{repeat} updates"
     summary = f"{_listed(energy, states)} after {times}, or after `steps`{_given_text(energy)}."
-    quick = _call(fused, values) if fused is not None else ""
-    plain = _call(generic, values, 12 if fused is None else 16)
-    return Forward(signature, docstring(summary, 8), checks, states[0], low, plain, quick)
+    deeper = 12 if fused is None else 16
+    before = "result = " if schedule.decodes else "return "
+    quick = _call(fused, values, deeper if schedule.decodes else 12, before) if fused is not None else ""
+    plain = _call(generic, values, deeper, before)
+    if schedule.decodes:
+        summary += " With a cache, the arguments over tokens hold those that follow the ones it has seen."
+    return Forward(signature, docstring(summary, 8), checks, states[0], low, plain, quick, tokens)
+
+
+def new_cache(context: Context, schedule: Schedule) -> NewCache:
+    """The method that makes a cache, or refuses to."""
+    names = context.names
+    int_, ints = names.builtin("int"), f"{names.builtin('tuple')}[{names.builtin('int')}, ...]"
+    kind = context.helper("_Cache") if schedule.decodes else "None"
+    parameters = ["self", f"batch_shape: {ints}", f"max_tokens: {int_}", f"steps: {int_} | None = None"]
+    signature = "\n".join(bracket("def new_cache(", parameters, f") -> {kind}:", 4))
+    if not schedule.decodes:
+        body = f'raise {names.builtin("ValueError")}("this layer cannot decode: {schedule.refusal}")'
+        return NewCache(signature, "There is none for this layer.", body)
+    repeat = context.energy.update.repeat
+    default = f"self.{repeat}" if isinstance(repeat, str) else str(repeat)
+    steps = f"{context.helper('_repeats')}({default} if steps is None else steps)"
+    return NewCache(
+        signature,
+        "What decoding remembers of up to `max_tokens` tokens, for arguments with batch axes `batch_shape`.",
+        f"return {kind}(batch_shape, max_tokens, {steps})",
+    )
 
 
 def energy_call(context: Context, methods: Mapping[str, Method]) -> EnergyCall:
@@ -94,7 +147,7 @@ def energy_call(context: Context, methods: Mapping[str, Method]) -> EnergyCall:
         checks.append(f"{', '.join(contexts.values())} = {given}")
     tensors = [(n, n, energy.states[n].axes) for n in states]
     tensors += [(labels[n], contexts[n], energy.states[n].axes) for n in states]
-    checks += _checked(context, scope, tensors, values)
+    checks += _checked(context, scope, tensors, values, scope.local("batch"))
     values |= {f"context {n}": v for n, v in contexts.items()}
     named = [(n, _call(m, values, 16)) for n, m in methods.items()] if several else []
     names = " or ".join(f"'{n}'" for n in methods)
@@ -136,9 +189,11 @@ def _take_givens(context: Context, scope: Scope, argument: str, values: dict[str
 
 
 def _checked(
-    context: Context, scope: Scope, states: Sequence[tuple[str, str, tuple[typed.Axis, ...]]], values: Mapping[str, str]
-) -> list[str]:
-    """Checks each tensor; where there are several, broadcasts the batch axes of the states to those of all."""
+    context: Context, scope: Scope, states: Sequence[tuple[str, str, tuple[typed.Axis, ...]]],
+    values: Mapping[str, str], batch: str, *, wanted: bool = False,
+) -> list[str]:  # fmt: skip
+    """Checks each tensor; where there are several, broadcasts the batch axes of the states to those of all. `batch`:
+    the variable for these, if there are several or it is `wanted`."""
     energy = context.energy
     tensors = [(label, variable, axes, False) for label, variable, axes in states]
     tensors += [(n, values[n], given.axes, given.integer) for n, given in energy.givens.items()]
@@ -152,8 +207,9 @@ def _checked(
         return [f'"{label}"', variable, listed, lengths, *(["integer=True"] if integer else [])]
 
     if len(tensors) == 1:
-        return _unindented(bracket(check, checked(*tensors[0], f"{{{', '.join(start)}}}"), ")", 8))
-    lengths, batch = scope.local("lengths"), scope.local("batch")
+        head = f"{batch} = {check}" if wanted else check
+        return _unindented(bracket(head, checked(*tensors[0], f"{{{', '.join(start)}}}"), ")", 8))
+    lengths = scope.local("lengths")
     lines = bracket(f"{lengths} = {{", start, "}", 8)
     lines += [f"        {batch} = {context.helper('_broadcast')}(", "            {"]
     for label, variable, axes, integer in tensors:
@@ -169,10 +225,10 @@ def _unindented(lines: Sequence[str]) -> list[str]:
     return [line.removeprefix(" " * 8) for line in lines]
 
 
-def _call(method: Method, values: Mapping[str, str], indent: int = 12) -> str:
-    """A return statement, indented but for its first line."""
+def _call(method: Method, values: Mapping[str, str], indent: int = 12, before: str = "return ") -> str:
+    """A statement that calls a method, indented but for its first line."""
     arguments = [values[argument] for argument in method.arguments]
-    return "\n".join(bracket(f"return self.{method.name}(", arguments, ")", indent)).lstrip()
+    return "\n".join(bracket(f"{before}self.{method.name}(", arguments, ")", indent)).lstrip()
 
 
 def _shown(name: str, energy: typed.Energy) -> str:

@@ -16,13 +16,14 @@ if TYPE_CHECKING:
 @dataclass
 class Context:
     """`helpers`: the private functions the text written so far calls. `integrands`: those written for quadrature.
-    `tensor_base`: whether the base of some rotation is a tensor."""
+    `tensor_base`: whether the base of some rotation is a tensor. `methods`: those that other methods call for."""
 
     energy: typed.Energy
     names: Names
     helpers: dict[str, None] = field(default_factory=dict)
     integrands: dict[tuple[int, int], IntegrandText] = field(default_factory=dict)
     tensor_base: bool = False
+    methods: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         tensors = [*self.energy.states, *self.energy.givens]

@@ -34,6 +34,12 @@ def describe(node: Node, name_of: Callable[[Node], str | None]) -> str:
         return _NAMES[type(node)]
     if isinstance(node, nodes.Positions):
         return "positions" if node.axis == "token" else f"{node.axis}_positions"
+    if isinstance(node, nodes.RowPositions):
+        return "rows"
+    if isinstance(node, nodes.Cached):
+        return _joined("all", name_of(node.operand))
+    if isinstance(node, nodes.RowResult):
+        return describe(node.blocks.region.inner[node.result], name_of)
     if isinstance(node, nodes.Rotate):
         return _joined("unrotated" if node.inverse else "rotated", name_of(node.operand.node))
     if isinstance(node, nodes.Gather):

@@ -22,10 +22,10 @@ from cemc.emit.code import (
     template,
 )
 from cemc.emit.frames import place
-from cemc.emit.scalar_nodes import MATH
 from cemc.operations import ELEMENTWISE
 from cemc.program import nodes
 from cemc.program.nodes import Node, Operand
+from cemc.program.scalars import MATH
 
 if TYPE_CHECKING:
     from cemc.emit.body import Body

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cemc.emit.arithmetic import Product
-from cemc.emit.code import Code, call, method, name, number
+from cemc.emit.blocks import row_result
+from cemc.emit.code import Code, call, conditional, method, name, number
 from cemc.emit.contraction import Factor, contraction
 from cemc.emit.elementwise import ElementwisePrinter
 from cemc.emit.gathering import GatherPrinter
@@ -40,6 +41,12 @@ class Printer:
             case nodes.Positions():
                 size = self._body.size(node.axis)
                 return call(self._library("torch.arange"), size, f"device={self._body.device}")
+            case nodes.RowPositions():
+                return self._row_positions(node)
+            case nodes.Cached():
+                return self._cached(node)
+            case nodes.RowResult():
+                return row_result(self._body, node)
             case nodes.Map():
                 return self._elementwise.code(node)
             case nodes.Einsum():
@@ -53,6 +60,24 @@ class Printer:
             case nodes.Rotate() | nodes.Attention():
                 return self._structured.code(node)
         raise AssertionError(type(node))
+
+    def _row_positions(self, node: nodes.RowPositions) -> Code:
+        total, device = self._body.size(node.axis), f"device={self._body.device}"
+        if self._body.cache is None:
+            return call(self._library("torch.arange"), total, device)
+        return call(self._library("torch.arange"), f"{total} - {self._body.new_tokens()}", total, device)
+
+    def _cached(self, node: nodes.Cached) -> Code:
+        """The values for all tokens, those seen before from the cache."""
+        cache = self._body.cache
+        if cache is not None:
+            self._body.variable(node.operand)
+        code = self._body.use(node.operand, self._body.kept_in(node))
+        if cache is None:
+            return code
+        slot = f"{node.slot}" if node.hoisted else f"({node.slot}, {cache.repeat})"
+        extended = call(f"{cache.variable}.extend", slot, code, str(len(node.dims)), str(node.axis - len(node.dims)))
+        return conditional(code, name(f"{cache.variable} is None"), extended)
 
     def _einsum(self, node: nodes.Einsum) -> Code:
         want = computed_in(node, self._body.fused)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from cemc.emit.body import Body
+from cemc.emit.body import Body, Cache
 from cemc.emit.code import WIDTH, bracket, method, name, statement
 from cemc.emit.context import Context
 from cemc.emit.names import Scope
@@ -18,6 +18,10 @@ from cemc.semantics import typed
 
 LOW = "dtype of products"
 """What the callers of a method call its argument `low`: not a name, as the energy may have one like it."""
+
+
+CACHE = "the cache"
+"""What the callers of a method call its argument `cache`: no name, as the energy may have one like it."""
 
 
 @dataclass(frozen=True)
@@ -103,32 +107,43 @@ class _Arguments:
         return f"{first}.new_full(({', '.join(lengths)}), {start})"
 
 
-def update_method(context: Context, step: Mapping[str, Node], called: str, *, fused: bool) -> Method:
+def update_method(
+    context: Context, step: Mapping[str, Node], called: str, *, fused: bool = False, decodes: bool = False
+) -> Method:
     """`steps` runs of the update."""
     scope = context.names.scope()
     changed = {n: node for n, node in step.items() if not _is_itself(node, n)}
     # A state that only another state's update reads is needed all the same.
     arguments = _Arguments(context, scope, list(step.values()))
     steps = scope.local("steps")
-    body = Body(context, scope, list(changed.values()), arguments.leaves, loop=True, fused=fused)
+    cache = Cache(scope.local("cache"), scope.local("repeat")) if decodes else None
+    body = Body(context, scope, list(changed.values()), arguments.leaves, loop=True, fused=fused, cache=cache)
     states = arguments.current
     assignment = _assignment(body, {states[n]: node for n, node in changed.items() if n in states})
     entry = arguments.entry(body)
     before, inside = body.lines(8)
-    loop = [f"        for _ in {context.names.builtin('range')}({steps}):", *inside, *assignment]
+    repeat = cache.repeat if cache is not None and _mentions(inside, cache.repeat) else "_"
+    loop = [f"        for {repeat} in {context.names.builtin('range')}({steps}):", *inside, *assignment]
     results = [f"{v}.to({arguments.dtype})" for v in arguments.states.values()]
     lines = [*entry, *before, *loop, f"        return {', '.join(results)}"]
     tensor = context.library("Tensor")
     tensors = {**arguments.states, **arguments.givens}
     parameters = [f"{v}: {tensor}" for v in tensors.values()] + [f"{steps}: {context.names.builtin('int')}"]
-    low = fused and any(re.search(rf"(?<![\w.]){body.low}(?!\w)", line) for line in lines)
+    low = fused and _mentions(lines, body.low)
     summary = "`steps` updates."
     if low:
         parameters.append(f"{body.low}: {context.library('torch')}.dtype")
         summary = "`steps` updates; matrix products in dtype `low`, the rest in `acc`."
+    cached = cache is not None and _mentions(lines, cache.variable)
+    if cache is not None and cached:
+        parameters.append(f"{cache.variable}: {context.helper('_Cache')} | None")
     several = f"{context.names.builtin('tuple')}[{', '.join([tensor] * len(results))}]"
     text = _method(called, parameters, tensor if len(results) == 1 else several, summary, lines)
-    return Method(called, text, (*tensors, "steps", *([LOW] if low else [])))
+    return Method(called, text, (*tensors, "steps", *([LOW] if low else []), *([CACHE] if cached else [])))
+
+
+def _mentions(lines: Sequence[str], variable: str) -> bool:
+    return any(re.search(rf"(?<![\w.]){variable}(?!\w)", line) for line in lines)
 
 
 def energy_method(context: Context, root: Node, called: str, label: str) -> Method:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from cemc.emit.calls import energy_call, forward
+from cemc.emit.calls import energy_call, forward, new_cache
 from cemc.emit.code import WIDTH
 from cemc.emit.constructor import constructor, reset, written
 from cemc.emit.context import Context
@@ -17,7 +17,8 @@ from cemc.emit.helpers import functions
 from cemc.emit.methods import Method, energy_method, update_method
 from cemc.emit.names import LIBRARIES, Names, raw_name
 from cemc.operations import ELEMENTWISE
-from cemc.program.nodes import Node, Program
+from cemc.program.nodes import Node
+from cemc.program.schedule import Schedule
 from cemc.resources import resource_folder
 from cemc.semantics import typed
 from cemc.symbolic.equations import Equations
@@ -26,14 +27,13 @@ _SIGIL = re.compile(r"§(\w+)")
 
 
 def emit_module(
-    energy: typed.Energy, generic: Program, fused: Program | None,
-    equations: Equations, reasons: tuple[str, ...], version: str,
-) -> str:  # fmt: skip
-    """The file for one energy. `fused` is `generic` with recognised structure in it, None where there is none.
-    `reasons`: why something was not recognised."""
+    energy: typed.Energy, schedule: Schedule, equations: Equations, reasons: tuple[str, ...], version: str
+) -> str:
+    """The file for one energy. `reasons`: why something was not recognised."""
+    fused = schedule.torch
     context = Context(energy, Names(energy))
     templates = environment()
-    text = _named(_class(context, templates, generic, fused), context)
+    text = _named(_class(context, templates, schedule), context)
     text += _named(functions(context, templates), context)
     head = docstring(energy, equations, fused.recognised if fused is not None else (), reasons, version)
     return f"{head}\n\nfrom __future__ import annotations\n\n{context.names.imports()}\n\n\n{text.strip()}\n"
@@ -51,12 +51,15 @@ def environment() -> Environment:
     )
 
 
-def _class(context: Context, templates: Environment, generic: Program, fused: Program | None) -> str:
+def _class(context: Context, templates: Environment, schedule: Schedule) -> str:
     energy, names = context.energy, context.names
+    generic, fused, decodes = schedule.generic, schedule.torch, schedule.decodes
     plain = update_method(
-        context, generic.step, names.method("_update" if fused is None else "_update_generic"), fused=False
+        context, generic.step, names.method("_update" if fused is None else "_update_generic"), decodes=decodes
     )
-    fast = update_method(context, fused.step, names.method("_update_torch"), fused=True) if fused is not None else None
+    fast = None
+    if fused is not None:
+        fast = update_method(context, fused.step, names.method("_update_torch"), fused=True, decodes=decodes)
     energies = _energies(context, generic.energies)
     methods = [*([fast] if fast is not None else []), plain, *energies.values()]
     return templates.get_template("class.py.jinja").render(
@@ -66,12 +69,13 @@ def _class(context: Context, templates: Environment, generic: Program, fused: Pr
         causal=generic.causal,
         constructor=constructor(context, generic),
         reset=reset(context),
-        forward=forward(context, plain, fast),
+        forward=forward(context, plain, fast, schedule),
+        new_cache=new_cache(context, schedule),
         fused=fused is not None,
         energy=energy_call(context, energies),
         representation=_representation(energy),
         positives=_positives(context),
-        methods=[method.text for method in methods],
+        methods=[*(method.text for method in methods), *context.methods],
     )
 
 

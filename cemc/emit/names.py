@@ -24,6 +24,7 @@ LIBRARIES = {
     "Tensor": "torch",
     "nn": "torch",
     "F": "torch.nn",
+    "checkpoint": "torch.utils.checkpoint",
 }
 """What a generated file may import, and from where."""
 

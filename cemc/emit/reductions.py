@@ -149,4 +149,6 @@ def _maybe_infinite(node: Node) -> bool:
         if isinstance(current, nodes.Map) and current.operation == "log":
             return True
         stack.extend(operands(current))
+        if isinstance(current, nodes.RowResult):
+            stack.append(current.blocks.region.inner[current.result])
     return False

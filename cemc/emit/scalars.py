@@ -23,8 +23,8 @@ from cemc.emit.code import (
     template,
 )
 from cemc.emit.context import Context
-from cemc.emit.scalar_nodes import MATH
 from cemc.operations import ELEMENTWISE
+from cemc.program.scalars import MATH
 from cemc.semantics import typed
 
 

@@ -28,7 +28,7 @@ def unique(expr: Expr) -> Expr:
     """The first expression seen that equals `expr`.
 
     SymPy compares shared terms as trees, which takes exponential time unless equal terms are one object. So whatever
-    is kept goes through here, from the leaves up. """
+    is kept goes through here, from the leaves up."""
     return expr
 
 

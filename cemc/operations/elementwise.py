@@ -1,7 +1,7 @@
 """The element-wise functions: one record each, with every facet of the function.
 
 Adding a function to the language is adding a record here and its name to `signatures.py`; the parser, the
-differentiator, the printers and the tests take it from there. """
+differentiator, the printers and the tests take it from there."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Elementwise:
     torch spelling of the integral from 0, or None where no stable closed form is known. text: format string for
     equations in plain text. latex: the same in LaTeX. domain: the range tests draw arguments from. kinks: where the
     function is not smooth. positive: whether its value is positive for every argument. internal: appears in
-    derivatives only, and is not a name of the language. """
+    derivatives only, and is not a name of the language."""
 
     name: str
     arity: int

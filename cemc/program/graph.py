@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import fields
 from typing import Any, TypeVar
 
@@ -46,11 +46,15 @@ def _key(value: Any) -> Any:
     return value
 
 
-def operands(node: Node) -> Iterator[Node]:
+def operands(node: Node) -> tuple[Node, ...]:
     """The nodes that `node` reads, in order, repeats included."""
-    for field in fields(node):
-        if field.name not in _IDENTITY_FREE:
-            yield from _nodes_in(getattr(node, field.name))
+    known: tuple[Node, ...] | None = node.__dict__.get("_operands")
+    if known is None:
+        named = (getattr(node, field.name) for field in fields(node) if field.name not in _IDENTITY_FREE)
+        known = tuple(child for value in named for child in _nodes_in(value))
+        # Every pass asks again; a node never changes, but for its hint.
+        node.__dict__["_operands"] = known
+    return known
 
 
 def _nodes_in(value: Any) -> Iterator[Node]:
@@ -67,8 +71,9 @@ def _nodes_in(value: Any) -> Iterator[Node]:
             yield from _nodes_in(item)
 
 
-def in_order(outputs: Iterable[Node]) -> list[Node]:
-    """Every node that `outputs` need, operands before users. Iterative, so depth is no limit."""
+def in_order(outputs: Iterable[Node], known: Container[int] = ()) -> list[Node]:
+    """Every node that `outputs` need, operands before users; nodes whose number is `known` need none. Iterative, so
+    depth is no limit."""
     seen: set[int] = set()
     order: list[Node] = []
     stack = [(node, False) for node in reversed(list(outputs))]
@@ -79,5 +84,6 @@ def in_order(outputs: Iterable[Node]) -> list[Node]:
         elif node.number not in seen:
             seen.add(node.number)
             stack.append((node, True))
-            stack.extend((child, False) for child in reversed(list(operands(node))) if child.number not in seen)
+            if node.number not in known:
+                stack.extend((child, False) for child in reversed(operands(node)) if child.number not in seen)
     return order

@@ -233,6 +233,41 @@ class Cached(Node):
     hoisted: bool
 
 
+# ------------------------------------------------------------------------------------------------------ blocks
+
+
+@dataclass(frozen=True, eq=False)
+class RowBlocks(Node):
+    """A region of the program computed by blocks of rows, with recomputation in backward; no value of its own.
+
+    `reads`: what comes from outside; `rows[n]` and `columns[n]` are the dimensions of `reads[n]` that run over rows (a
+    block of them is taken) and over columns. `region.inner` are the results inside; RowResult nodes stand for them
+    outside. `causal`: a row reads no column after itself.
+    """
+
+    reads: tuple[Node, ...]
+    rows: tuple[tuple[int, ...], ...]
+    columns: tuple[tuple[int, ...], ...]
+    region: RegionResults
+    causal: bool
+
+
+@dataclass(frozen=True, eq=False)
+class RegionResults:
+    """The nodes a region computes, each with its dimension over rows. Not operands: they belong to another method."""
+
+    inner: tuple[Node, ...]
+    rows: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class RowResult(Node):
+    """Result number `result` of `blocks`, all rows of it."""
+
+    blocks: RowBlocks
+    result: int
+
+
 # ---------------------------------------------------------------------------------------- structure recognised
 
 

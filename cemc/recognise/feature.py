@@ -1,7 +1,7 @@
 """The feature family: one matrix, up and, transposed, down again, with something element-wise between.
 
 `W' F(W z, ...)` is the gradient of `sum_m f((W z)_m, ...)`. The products go to the matrix library as they are;
-recognising the structure says so to people and to the kernels. """
+recognising the structure says so to people and to the kernels."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The pairwise family: sums over an axis j of softmax weights of a score times values.
 
 What is matched is `o_i = sum_j w_ij v_j` with `w = softmax_j(scale * q_i . k_j)`, over all j or over j <= i, however
-the energy was written: only the tensor program is looked at. """
+the energy was written: only the tensor program is looked at."""
 
 from __future__ import annotations
 

@@ -13,6 +13,7 @@ from cemc.compiler import Trace, compile_source
 from cemc.emit import class_name, emit_module
 from cemc.program.graph import Graph
 from cemc.program.nodes import Node, Operand, Program, Tensor
+from cemc.program.schedule import Schedule
 from cemc.semantics import analyse
 from cemc.semantics.typed import Energy
 from cemc.source import Source
@@ -58,7 +59,8 @@ def layer_class(text: str) -> Any:
 
 def emitted(energy: Energy, generic: Program, fused: Program | None = None) -> str:
     """The file for programs built by hand."""
-    return emit_module(energy, generic, fused, Equations(("E = ...",), ("x ← ...",)), ("it was built by hand",), "0.0")
+    schedule = Schedule(generic, fused, decodes=False, refusal="it was built by hand")
+    return emit_module(energy, schedule, Equations(("E = ...",), ("x ← ...",)), ("it was built by hand",), "0.0")
 
 
 class Build:

@@ -1,0 +1,96 @@
+"""A region computed by blocks of rows: a method for one block, and the call that runs it on all of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from cemc.emit.code import Code, bracket, call, name, statement
+from cemc.program import nodes
+from cemc.program.nodes import Node
+
+if TYPE_CHECKING:
+    from cemc.emit.body import Body
+
+
+def row_result(body: Body, node: nodes.RowResult) -> Code:
+    """One result of a region: all of them are assigned by one statement, which calls the region's method."""
+    blocks = node.blocks
+    key = ("blocks", blocks.number)
+    inner = blocks.region.inner
+    wanted = [body.wanted_name(result) for result in inner]
+    variables = body.shared(key, blocks.reads, wanted, lambda: _call(body, blocks), exact=True)
+    return name(variables[node.result])
+
+
+def _call(body: Body, blocks: nodes.RowBlocks) -> Code:
+    context = body.context
+    reads = [body.variable(read).text for read in blocks.reads]
+    called = _method(body, blocks)
+    results = [str(n - len(r.dims)) for r, n in zip(blocks.region.inner, blocks.region.rows, strict=True)]
+    arguments = [
+        f"self.{called}",
+        _tuple(reads),
+        f"rows={_dims(blocks.reads, blocks.rows)}",
+        f"columns={_dims(blocks.reads, blocks.columns)}",
+        f"results={_tuple(results)}",
+    ]
+    if blocks.causal:
+        arguments.append("causal=True")
+    made = call(context.helper("_by_blocks"), *arguments)
+    return made if len(blocks.region.inner) > 1 else Code(f"{made.text}[0]", weight=made.weight, call=_indexed(made))
+
+
+def _indexed(made: Code) -> tuple[str, tuple[str, ...], str] | None:
+    return None if made.call is None else (made.call[0], made.call[1], f"{made.call[2]}[0]")
+
+
+def _dims(reads: Sequence[Node], dims: Sequence[tuple[int, ...]]) -> str:
+    """For each tensor its dimensions, counted from the right."""
+    return _tuple([_tuple([str(n - len(read.dims)) for n in each]) for read, each in zip(reads, dims, strict=True)])
+
+
+def _tuple(items: Sequence[str]) -> str:
+    return f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"
+
+
+def _method(body: Body, blocks: nodes.RowBlocks) -> str:
+    """Writes the method for one block, and returns its name."""
+    context = body.context
+    scope = context.names.scope()
+    variables = {read.number: scope.numbered(_short(body.use(read).text, n)) for n, read in enumerate(blocks.reads)}
+    lengths = {
+        axis: (variables[read.number], n - len(read.dims))
+        for read, rows in zip(blocks.reads, blocks.rows, strict=True)
+        for n, axis in enumerate(read.dims)
+        if n not in rows
+    }
+    inner = body.inner(scope, blocks.region.inner, variables, lengths)
+    called = context.names.method(f"_rows{len(context.methods) + 1 if context.methods else ''}")
+    results = [inner.use(result).text for result in blocks.region.inner]
+    before, inside = inner.lines(8)
+    tensor = context.library("Tensor")
+    tensors = [f"{variable}: {tensor}" for variable in variables.values()]
+    returns = f"{context.names.builtin('tuple')}[{', '.join([tensor] * len(results))}]"
+    torch = context.library("torch")
+    head = bracket(f"def {called}(", ["self", *tensors], f") -> {returns}:", 4)
+    first = len(head) + 1
+    lines = [
+        *head,
+        '        """What a block of rows reads from all columns."""',
+        *before,
+        *inside,
+        *statement("return ", name(_tuple(results)), "", 8),
+    ]
+    if any(re.search(rf"(?<![\w.]){inner.acc}(?!\w)", line) for line in lines):
+        real = [variables[read.number] for read in blocks.reads if read.kind == "real"]
+        lines.insert(
+            first, f"        {inner.acc} = {real[0]}.dtype" if real else f"        {inner.acc} = {torch}.float32"
+        )
+    context.methods.append("\n".join(lines))
+    return called
+
+
+def _short(text: str, n: int) -> str:
+    return text if text.isidentifier() else f"read_{n + 1}"

@@ -1,0 +1,44 @@
+"""What each backend runs: the recognised program, its tokens split for decoding, its quadratic part by blocks of
+rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from cemc.program.blocks import by_row_blocks
+from cemc.program.decode import Unsupported, split_tokens
+from cemc.program.graph import Graph
+from cemc.program.nodes import Program, Recognition
+
+_BLOCKS = Recognition("pairwise", "sums over pairs, by blocks of rows that are computed again in backward")
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """`torch`: what backend "torch" runs, None where that is the generic program. `decodes`: both have caches in them;
+    otherwise `refusal` says why the layer cannot decode."""
+
+    generic: Program
+    torch: Program | None
+    decodes: bool
+    refusal: str
+
+
+def schedule(generic: Program, recognised: Program | None, runtime: frozenset[str], graph: Graph) -> Schedule:
+    """Splits and blocks the programs. `runtime`: the names of the run-time axes."""
+    base = recognised or generic
+    try:
+        plain, split = split_tokens(generic.step, graph), split_tokens(base.step, graph)
+    except Unsupported as why:
+        return Schedule(generic, recognised, False, why.reason)
+    decodes = generic.causal
+    blocks = by_row_blocks(split, runtime, generic.causal, graph)
+    if decodes:
+        generic = replace(generic, step=plain.step)
+    if blocks is not None:
+        torch: Program | None = replace(base, step=blocks, recognised=(*base.recognised, _BLOCKS))
+    elif recognised is not None:
+        torch = replace(recognised, step=split.step) if decodes else recognised
+    else:
+        torch = None
+    return Schedule(generic, torch, decodes, "" if decodes else "it reads later tokens")
