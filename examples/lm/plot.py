@@ -20,7 +20,9 @@ def plot_losses(rows: list[Row], entropy: float, title: str, path: Path) -> None
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
     steps = [row["step"] for row in rows]
-    axes.plot(steps, [row["train_loss"] for row in rows], color=TRAIN, linewidth=1.6, label="training")
+    # A training loss is the mean since the row before, so it belongs between the two.
+    middles = [(step + before) / 2 for before, step in zip([0, *steps], steps, strict=False)]
+    axes.plot(middles, [row["train_loss"] for row in rows], color=TRAIN, linewidth=1.6, label="training")
     validation = [row["val_loss"] for row in rows]
     axes.plot(
         steps, validation, color=VALIDATION, linewidth=2.2, marker="o", markersize=3.5, label="held-out documents"

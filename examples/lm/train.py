@@ -165,7 +165,8 @@ class Run:
         rows, sample = self.progress.rows, self.sample()
         self.write_metrics()
         write_text(self.folder / "sample.txt", sample + "\n")
-        title = f"{self.kind} layers, {sum(p.numel() for p in self.model.parameters()) / 1e6:.2f} M parameters"
+        parameters = sum(parameter.numel() for parameter in self.model.parameters())
+        title = f"Language model of {self.kind} layers, {parameters / 1e6:.2f} M parameters"
         plot_losses(rows, self.entropy, title, self.folder / "loss.png")
         before, after, held_out = rows[0], rows[-1], len(self.corpus.held_out)
         code = [f"{module.replace('.', '/')}.py" for module, _ in LAYERS[self.kind]]
