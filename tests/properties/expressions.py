@@ -63,6 +63,7 @@ class Writer:
     draw: Callable[[st.SearchStrategy[Any]], Any]
     header: tuple[str, ...]
     even: frozenset[str]
+    foreign: bool = True  # subscripts made of indices of other axes
     functions: tuple[str, ...] = ()
     binary_functions: tuple[str, ...] = ()
     constants: tuple[str, ...] = ()
@@ -108,7 +109,7 @@ class Writer:
             lambda: f"given({self.scalar(replace(inner, held=True))})",
             lambda: f"{self.scalar(inner)} / (1 + {self.pick(['square', 'abs', 'sigmoid'])}({self.scalar(inner)}))",
             lambda: f"where({self.condition(inner)}, {self.scalar(inner)}, {self.scalar(inner)})",
-            lambda: self.function_of([self.scalar(inner), self.scalar(inner)]),
+            lambda: self.function_of(lambda: self.scalar(inner)),
             lambda: f"integral[{self.integrand()}]({self.scalar(inner)})",
             lambda: f"{self.pick(KINKED)}({self.scalar(inner)})",
             lambda: f"{self.pick(['min', 'max'])}({self.scalar(inner)}, {self.scalar(inner)})",
@@ -147,7 +148,7 @@ class Writer:
             *[lambda: self.reduction(scope, (axis,))] * 3,
             lambda: f"given({self.vector(replace(inner, held=True), axis)})",
             lambda: f"where({self.condition(inner)}, {self.vector(inner, axis)}, {self.vector(inner, axis)})",
-            lambda: self.function_of([self.vector(inner, axis), self.vector(inner, axis)]),
+            lambda: self.function_of(lambda: self.vector(inner, axis)),
             lambda: f"integral[{self.integrand()}]({self.vector(inner, axis)})",
             lambda: f"{self.matrix(inner, (other, axis))}[{self.subscript(scope, other)}]",
             lambda: f"({self.vector(inner, axis)} + {self.scalar(inner)})",
@@ -176,13 +177,14 @@ class Writer:
             ]
         return self.pick(forms)()
 
-    def function_of(self, arguments: list[str]) -> str:
-        """A declared function of one or both arguments, or a sum where none is declared."""
+    def function_of(self, argument: Callable[[], str]) -> str:
+        """A declared function of one or two arguments; a sum of two where none is declared."""
         names = [*self.functions, *self.binary_functions]
         if not names:
-            return f"({arguments[0]} + {arguments[1]})"
+            return f"({argument()} + {argument()})"
         name = self.pick(names)
-        return f"{name}({', '.join(arguments if name in self.binary_functions else arguments[:1])})"
+        count = 2 if name in self.binary_functions else 1
+        return f"{name}({', '.join(argument() for _ in range(count))})"
 
     def integrand(self) -> str:
         return self.pick(["silu", "tanh", "sigmoid", "gelu", "relu", "sin", "softplus", *self.functions])
@@ -221,13 +223,13 @@ class Writer:
         if here:
             forms += [lambda: self.bare(self.pick(here))] * 6
             forms.append(lambda: f"{self.pick(here)} {self.pick(['-', '+'])} {self.pick(['1', '2'])}")
-            forms.append(lambda: f"{self.pick(here)} - {self.pick(sorted(scope.indices))}")
+            forms.append(lambda: f"{self.pick(here)} - {self.pick(sorted(scope.indices) if self.foreign else here)}")
         else:
             forms.append(lambda: self.pick(["0", "1"]))
         labels = [table for table in scope.tables if table.role == "label"]
         if labels and scope.budget > 0:
             forms.append(lambda: self.label(scope, self.pick(labels)))
-        if scope.indices:
+        if scope.indices and self.foreign:
             forms.append(lambda: f"{self.pick(sorted(scope.indices))} + 0 * {self.pick(self.header)}")
         return self.pick(forms)()
 
@@ -260,40 +262,46 @@ class Writer:
         kind = kind or self.pick(["sum", "mean", "logsumexp", "max", "sum", "logsumexp"])
         axes = sorted({axis for table in scope.tables for axis in table.axes})
         new: dict[str, str] = {}
-        binders = []
+        binders = {}
         for name in free[: 2 if self.chance(4) else 1]:
             seen = scope.with_indices(new)
             axis = self.pick(axes)
             partners = [other for other, its in seen.indices.items() if its == axis]
             new[name] = axis
-            binders.append(self.binder(name, axis, partners))
+            binders[name] = self.binder(name, partners)
         outer_plain, self.plain = self.plain, set()
         inner = scope.with_indices(new).deeper()
         text = self.expression(inner, shape)
-        condition = f" if {self.condition(inner)}" if self.chance(4) else ""
+        conditions = [self.condition(inner)] if self.chance(4) else []
         written = []
-        for (with_axis, without), name in zip(binders, new, strict=True):
-            written.append(without if name in self.plain and self.chance(2) else with_axis)
+        for name, chain in binders.items():
+            # A chain gives the index its axis only where nothing else compares it with another axis.
+            if chain and name in self.plain:
+                written.append(chain)
+            else:
+                implied = name in self.plain and self.chance(2)
+                written.append(name if implied else f"{name} in {new[name]}")
+                conditions += [chain] if chain else []
         self.plain = outer_plain | (self.plain - set(new))
         if body != "{}":
             text = body.format(f"tanh({text})")
-        return f"{kind}[{', '.join(written)}{condition}]({text})"
+        suffix = f" if {' and '.join(conditions)}" if conditions else ""
+        return f"{kind}[{', '.join(written)}{suffix}]({text})"
 
-    def binder(self, name: str, axis: str, partners: list[str]) -> tuple[str, str]:
-        """Spellings of a binder that say its axis, and that leave it to a plain subscript."""
+    def binder(self, name: str, partners: list[str]) -> str:
+        """A comparison with an index of the same axis, or none."""
         if not partners:
-            return f"{name} in {axis}", name
+            return ""
         partner = self.pick(partners)
-        chain = self.pick(
+        return self.pick(
             [
                 f"{name} <= {partner}",
                 f"{name} < {partner}",
                 f"{name} != {partner}",
                 f"{partner} - 2 < {name} <= {partner}",
-                f"{name} in {axis}",
+                "",
             ]
         )
-        return chain, chain
 
     def condition(self, scope: Scope) -> str:
         forms: list[Callable[[], str]] = [lambda: f"{self.pick(self.header)} > 1"]

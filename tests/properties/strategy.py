@@ -33,10 +33,11 @@ VARIABLES = (
 
 
 @st.composite
-def cem_files(draw: Callable[[st.SearchStrategy[Any]], Any], budget: int = 4) -> str:
-    """The text of a file with one energy. Larger budgets write deeper expressions."""
+def cem_files(draw: Callable[[st.SearchStrategy[Any]], Any], budget: int = 4, foreign: bool = True) -> str:
+    """The text of a file with one energy. Larger budgets write deeper expressions; `foreign`: with subscripts made of
+    indices of other axes."""
     header = {"d": "d", "h": "h = 2", "r": draw(st.sampled_from(["r", "r = 2 * d", "r = d + 1"]))}
-    writer = Writer(draw, tuple(header), even=frozenset(draw(st.sets(st.sampled_from(["d", "r"])))))
+    writer = Writer(draw, tuple(header), even=frozenset(draw(st.sets(st.sampled_from(["d", "r"])))), foreign=foreign)
     tables, lines = _declarations(writer)
     variable = "x"
     if writer.chance(2):

@@ -63,12 +63,22 @@ def compare_text(text: str, seed: int) -> str:
     sizes = draw_sizes(energy, random.Random(seed), largest=4)
     lengths = {axis.name: 1 + (seed + number) % 4 for number, axis in enumerate(energy.runtime_axes)}
     batch: tuple[int, ...] = ((), (2,))[seed % 2]
-    return disagreement(energy, layer_class, draw(energy, seed, sizes, lengths, batch), seed)
+    configuration = draw(energy, seed, sizes, lengths, batch)
+    found = disagreement(energy, layer_class, configuration, seed)
+    if (
+        not found
+        and lengths["token"] > 1
+        and reads_the_future(energy, layer_class, configuration, lengths["token"] - 1)
+    ):
+        return f"{configuration.describe()}\nsaid to be causal, but reads later tokens"
+    return found
 
 
 def reads_the_future(energy: Energy, layer_class: Any, configuration: Configuration, cut: int) -> bool:
-    """Whether the update of the first `cut` tokens changes with what stands at later ones."""
+    """Whether a layer said to be causal changes the first `cut` tokens with what stands at later ones."""
     layer = build(layer_class, configuration, "generic")
+    if not layer.causal:
+        return False
     updates = []
     for seed in (None, 0):
         states, givens = (

@@ -20,7 +20,7 @@ BATCHES = ((), (2,), (1, 3), (2, 3))
 
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
 @settings(
-    max_examples=4,
+    max_examples=12,
     deadline=None,
     derandomize=True,
     database=None,
@@ -39,9 +39,7 @@ def test_causal_is_a_guarantee(path: Path) -> None:
     energy, layer_class = compiled(path)
     for seed in range(3):
         configuration = draw(energy, seed, lengths={"token": 6}, batch=(2,))
-        layer = layer_class(**configuration.sizes)
-        if layer.causal:
-            assert not reads_the_future(energy, layer_class, configuration, cut=1 + seed)
+        assert not reads_the_future(energy, layer_class, configuration, cut=1 + seed)
 
 
 NOT_CAUSAL = {
