@@ -30,7 +30,7 @@ def _call(body: Body, blocks: nodes.RowBlocks) -> Code:
     called = _method(body, blocks)
     results = [str(n - len(r.dims)) for r, n in zip(blocks.region.inner, blocks.region.rows, strict=True)]
     arguments = [
-        f"self.{called}",
+        called,
         _tuple(reads),
         f"rows={_dims(blocks.reads, blocks.rows)}",
         f"columns={_dims(blocks.reads, blocks.columns)}",
@@ -56,7 +56,7 @@ def _tuple(items: Sequence[str]) -> str:
 
 
 def _method(body: Body, blocks: nodes.RowBlocks) -> str:
-    """Writes the method for one block, and returns its name."""
+    """Writes the method for one block, and returns what to call."""
     context = body.context
     scope = context.names.scope()
     variables = {read.number: scope.numbered(_short(body.use(read).text, n)) for n, read in enumerate(blocks.reads)}
@@ -83,13 +83,19 @@ def _method(body: Body, blocks: nodes.RowBlocks) -> str:
         *inside,
         *statement("return ", name(_tuple(results)), "", 8),
     ]
+    real = [variables[read.number] for read in blocks.reads if read.kind == "real"]
     if any(re.search(rf"(?<![\w.]){inner.acc}(?!\w)", line) for line in lines):
-        real = [variables[read.number] for read in blocks.reads if read.kind == "real"]
-        lines.insert(
-            first, f"        {inner.acc} = {real[0]}.dtype" if real else f"        {inner.acc} = {torch}.float32"
-        )
+        if real:
+            lines.insert(first, f"        {inner.acc} = {real[0]}.dtype")
+        else:
+            # Nothing that comes in tells the dtype.
+            lines[: len(head)] = bracket(
+                f"def {called}(", ["self", f"{inner.acc}: {torch}.dtype", *tensors], f") -> {returns}:", 4
+            )
+            context.methods.append("\n".join(lines))
+            return f"{context.library('partial')}(self.{called}, {body.acc})"
     context.methods.append("\n".join(lines))
-    return called
+    return f"self.{called}"
 
 
 def _short(text: str, n: int) -> str:

@@ -19,6 +19,7 @@ LIBRARIES = {
     "Callable": "collections.abc",
     "nullcontext": "contextlib",
     "pairwise": "itertools",
+    "partial": "functools",
     "Any": "typing",
     "torch": "torch",
     "Tensor": "torch",

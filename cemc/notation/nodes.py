@@ -114,6 +114,11 @@ class Entry(_Node):
         return self.args[1:]
 
 
+class Computed(_Node):
+    """`Computed(index)`: an index symbol as a subscript of an axis that is not its own. It reads 0 outside, as any
+    computed subscript; a bare index symbol never is outside."""
+
+
 class Apply(_Node):
     """`Apply(Str(function), *arguments)`: a function of the operation table."""
 
@@ -218,6 +223,11 @@ word: Callable[[str], Str] = lru_cache(maxsize=None)(Str)
 
 def entry(name: str, subscripts: tuple[Expr, ...]) -> Entry:
     return Entry(word(name), *subscripts)
+
+
+def subscript(expr: Expr, axis: str) -> Expr:
+    """`expr` as a subscript of a dimension over `axis`."""
+    return Computed(expr) if isinstance(expr, IndexSymbol) and expr.axis != axis else expr
 
 
 def apply(function: str, *arguments: Expr) -> Apply:

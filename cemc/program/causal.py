@@ -19,6 +19,7 @@ from cemc.notation.nodes import (
     AnyOf,
     AxisSize,
     Compare,
+    Computed,
     Entry,
     Expr,
     FirstMaximum,
@@ -194,6 +195,7 @@ Linear = dict[Expr | None, Rational]
 def _linear(expr: Expr) -> Linear | None:
     """Coefficients by index or size, with the constant under None; None where it is not linear."""
     out: Linear = {}
+    expr = expr.args[0] if isinstance(expr, Computed) else expr
     for term in expr.args if isinstance(expr, Add) else (expr,):
         coefficient, atom = term.as_coeff_Mul()
         if atom == ONE:

@@ -21,6 +21,7 @@ from cemc.notation.nodes import (
     ArgumentSymbol,
     AxisSize,
     Compare,
+    Computed,
     ConstantSymbol,
     Entry,
     Expr,
@@ -128,6 +129,8 @@ class Lowering:
                 return make.positions(expr)
             case ArgumentSymbol():
                 return Value(self._argument(expr.name), ())
+            case Computed():
+                return self.value(expr.args[0], versions)
             case Entry():
                 return lower_entry(self, expr, versions)
             case Held():

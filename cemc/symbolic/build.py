@@ -33,6 +33,7 @@ from cemc.notation.nodes import (
     apply,
     compare,
     entry,
+    subscript,
     sum_over,
     unique,
     word,
@@ -139,7 +140,7 @@ class Builder:
             case typed.Position():
                 return scope.indices[expr.index.number]
             case typed.Access():
-                subscripts = tuple(self.scalar(s, (), scope) for s in expr.subscripts) + at
+                subscripts = self._subscripts(expr.subscripts, self.axes(expr.name), scope) + at
                 return entry(self._raw_name(expr.name) if raw else expr.name, subscripts)
             case typed.Subscripted():
                 return self._subscripted(expr, at, scope)
@@ -170,8 +171,7 @@ class Builder:
             case typed.Reduction():
                 return self._reduction(expr, at, scope, raw)
             case typed.Gradient():
-                subscripts = tuple(self.scalar(s, (), scope) for s in expr.subscripts) + at
-                return entry(self.gradient(expr), subscripts)
+                return entry(self.gradient(expr), self._subscripts(expr.subscripts, self.axes(expr.wrt), scope) + at)
         raise AssertionError(type(expr))
 
     def gradient(self, expr: typed.Gradient) -> str:
@@ -195,8 +195,12 @@ class Builder:
                 self._raw[name] = self.tables.add(table).name
         return self._raw[name]
 
+    def _subscripts(self, subscripts: tuple[typed.Expr, ...], axes: tuple[str, ...], scope: Scope) -> At:
+        values = (self.scalar(each, (), scope) for each in subscripts)
+        return tuple(subscript(value, axis) for value, axis in zip(values, axes, strict=False))
+
     def _subscripted(self, expr: typed.Subscripted, at: At, scope: Scope) -> Expr:
-        subscripts = tuple(self.scalar(s, (), scope) for s in expr.subscripts)
+        subscripts = self._subscripts(expr.subscripts, tuple(axis.name for axis in expr.base.shape), scope)
         if all(is_plain(s) for s in subscripts):
             return self.scalar(expr.base, subscripts + at, scope)
         # A computed subscript reads 0 outside the axis, so the whole base has to be a table.
@@ -394,7 +398,7 @@ class Builder:
             case typed.Access():
                 definition = self._typed.get(expr.name)
                 if definition is not None:
-                    points = tuple(self.scalar(s, (), scope) for s in expr.subscripts) + at
+                    points = self._subscripts(expr.subscripts, self.axes(expr.name), scope) + at
                     if all(is_plain(point) for point in points):
                         n = len(definition.indices)
                         inside = Scope({v.number: p for v, p in zip(definition.indices, points[:n], strict=True)}, {})
@@ -470,10 +474,10 @@ class Builder:
         truths: list[Expr] = []
         for node in self.tables.uses(expr):
             axes = self.axes(node.name)
-            for subscript, axis in zip(node.subscripts, axes, strict=True):
-                if not is_plain(subscript):
-                    truths.append(compare("<=", ZERO, subscript))
-                    truths.append(compare("<", subscript, AxisSize(axis)))
+            for each, axis in zip(node.subscripts, axes, strict=True):
+                if not is_plain(each):
+                    truths.append(compare("<=", ZERO, each))
+                    truths.append(compare("<", each, AxisSize(axis)))
         return truths
 
     def axes(self, name: str) -> tuple[str, ...]:

@@ -24,6 +24,7 @@ from cemc.notation.nodes import (
     Antiderivative,
     Apply,
     AxisSize,
+    Computed,
     Entry,
     Expr,
     FirstMaximum,
@@ -38,6 +39,7 @@ from cemc.notation.nodes import (
     all_of,
     compare,
     entry,
+    subscript,
     sum_over,
     unique,
 )
@@ -159,23 +161,23 @@ class Differentiator:
     def _contract(self, points: tuple[IndexSymbol, ...], subscripts: tuple[Expr, ...], value: Expr) -> Expr:
         """Sum over the free indices of `value` and `subscripts` of value * product of delta(point, subscript)."""
         free = set(self._free(value))
-        for subscript in subscripts:
-            free |= self._free(subscript)
+        for read_at in subscripts:
+            free |= self._free(read_at)
         summed = sorted(free, key=_number)
         solved: dict[IndexSymbol, Expr] = {}
         deltas: list[tuple[IndexSymbol, Expr]] = []
-        for point, subscript in zip(points, subscripts, strict=True):
-            if isinstance(subscript, IndexSymbol) and subscript not in solved:
-                solved[subscript] = point
+        for point, read_at in zip(points, subscripts, strict=True):
+            if isinstance(read_at, IndexSymbol) and read_at not in solved:
+                solved[read_at] = point
             else:
-                deltas.append((point, subscript))
+                deltas.append((point, read_at))
         plain = dict(solved)
         left: list[tuple[IndexSymbol, Expr]] = []
-        for point, subscript in deltas:
-            subscript = substitute(subscript, solved, self._free)
-            solution = _solve(subscript, point, [s for s in summed if s not in solved])
+        for point, read_at in deltas:
+            read_at = substitute(read_at, solved, self._free)
+            solution = _solve(read_at, point, [s for s in summed if s not in solved])
             if solution is None:
-                left.append((point, subscript))
+                left.append((point, read_at))
             else:
                 symbol, at = solution
                 solved = {s: substitute(e, {symbol: at}, self._free) for s, e in solved.items()} | {symbol: at}
@@ -184,10 +186,10 @@ class Differentiator:
         inside = [
             truth
             for symbol, at in solved.items()
-            if symbol not in plain and not (isinstance(value, Entry) and at in value.subscripts)
+            if symbol not in plain and not (isinstance(value, Entry) and {at, Computed(at)} & set(value.subscripts))
             for truth in (compare("<=", ZERO, at), compare("<", at, AxisSize(symbol.axis)))
         ]
-        same = [compare("==", point, substitute(subscript, solved, self._free)) for point, subscript in left]
+        same = [compare("==", point, substitute(read_at, solved, self._free)) for point, read_at in left]
         return self._summed(value, all_of(*inside, *same), tuple(s for s in summed if s not in solved))
 
     def _at(self, value: Expr, plain: dict[IndexSymbol, Expr], solved: dict[IndexSymbol, Expr]) -> Expr:
@@ -198,7 +200,7 @@ class Differentiator:
         if not self._free(value).intersection(computed):
             return value
         table = self._tables.anonymous(value)
-        return entry(table.name, tuple(computed.get(symbol, symbol) for symbol in table.indices))
+        return entry(table.name, tuple(subscript(computed.get(s, s), s.axis) for s in table.indices))
 
 
 def substitute_indices(adjoint: Table, table: Table) -> Expr:
@@ -210,10 +212,11 @@ def _number(symbol: IndexSymbol) -> int:
     return symbol.number
 
 
-def _solve(subscript: Expr, point: IndexSymbol, candidates: list[IndexSymbol]) -> tuple[IndexSymbol, Expr] | None:
+def _solve(read_at: Expr, point: IndexSymbol, candidates: list[IndexSymbol]) -> tuple[IndexSymbol, Expr] | None:
     """An index with coefficient 1 or -1 in `subscript`, which must occur in it nowhere else, and its value where
     subscript == point."""
-    terms = subscript.args if subscript.is_Add else (subscript,)
+    read_at = read_at.args[0] if isinstance(read_at, Computed) else read_at
+    terms = read_at.args if read_at.is_Add else (read_at,)
     for symbol in candidates:
         for coefficient in (1, -1):
             rest = [t for t in terms if t != coefficient * symbol]

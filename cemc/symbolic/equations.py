@@ -21,6 +21,7 @@ from cemc.notation.nodes import (
     ArgumentSymbol,
     AxisSize,
     Compare,
+    Computed,
     ConstantSymbol,
     Entry,
     Expr,
@@ -148,6 +149,8 @@ class _Printer:
                 return self._symbols[expr], _ATOM
             case AxisSize() | ConstantSymbol() | ArgumentSymbol():
                 return expr.name, _ATOM
+            case Computed():
+                return self._text(expr.args[0])
             case Entry():
                 subscripts = ", ".join(self.text(s) for s in expr.subscripts)
                 name = self._table_name(expr.name)
