@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from examples.lm.config import Config, load_config
+from examples.lm.config import Config, DataConfig, ModelConfig, SampleConfig, TrainConfig
 
 ROOT = Path(__file__).resolve().parents[2]
-TINY = ROOT / "examples" / "lm" / "configs" / "tiny.toml"
 
 
 @pytest.fixture(scope="session")
@@ -25,14 +24,26 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def small(documents: Path) -> Config:
-    """The demo's configuration, with everything made small."""
-    config = load_config(TINY)
+    """A run of 20 steps on them."""
     files = str(documents).replace("[", "[[]") + "/*.txt"
     return Config(
-        data=dataclasses.replace(config.data, files=files, holdout_every=4, vocabulary=280),
-        model=dataclasses.replace(config.model, context=16, d=16, heads=2, f=24, blocks=2),
-        train=dataclasses.replace(config.train, steps=20, batch=4, warmup=3, evaluate_every=4),
-        sample=dataclasses.replace(config.sample, prompt="Fellow", tokens=20),
+        data=DataConfig(files=files, holdout_every=4, vocabulary=280),
+        model=ModelConfig(context=16, d=16, heads=2, f=24, blocks=2),
+        train=TrainConfig(
+            seed=1,
+            device="cpu",
+            steps=20,
+            batch=4,
+            learning_rate=3e-3,
+            final_learning_rate=3e-4,
+            warmup=3,
+            weight_decay=0.1,
+            beta1=0.9,
+            beta2=0.95,
+            clip=1.0,
+            evaluate_every=4,
+        ),
+        sample=SampleConfig(prompt="Fellow", tokens=20, temperature=0.8),
     )
 
 
