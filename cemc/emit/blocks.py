@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from cemc.emit.code import Code, bracket, call, name, statement
+from cemc.emit.code import WIDTH, Code, bracket, call, name
 from cemc.program import nodes
 from cemc.program.nodes import Node
 
@@ -81,7 +81,7 @@ def _method(body: Body, blocks: nodes.RowBlocks) -> str:
         '        """What a block of rows reads from all columns."""',
         *before,
         *inside,
-        *statement("return ", name(_tuple(results)), "", 8),
+        *_returned(results),
     ]
     real = [variables[read.number] for read in blocks.reads if read.kind == "real"]
     if any(re.search(rf"(?<![\w.]){inner.acc}(?!\w)", line) for line in lines):
@@ -96,6 +96,14 @@ def _method(body: Body, blocks: nodes.RowBlocks) -> str:
             return f"{context.library('partial')}(self.{called}, {body.acc})"
     context.methods.append("\n".join(lines))
     return f"self.{called}"
+
+
+def _returned(results: Sequence[str]) -> list[str]:
+    """The statement that returns a tuple, one result a line if they do not fit on one together."""
+    flat = f"        return {_tuple(results)}"
+    if len(flat) <= WIDTH:
+        return [flat]
+    return ["        return (", *(f"            {result}," for result in results), "        )"]
 
 
 def _short(text: str, n: int) -> str:
