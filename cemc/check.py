@@ -81,7 +81,7 @@ def _report(
     worst, where = -1.0, ""
     for comparison in comparisons:
         layer = build(layer_class, comparison.configuration, backend, device)
-        for quantity, error in comparison.errors(layer).items():
+        for quantity, error in comparison.errors(layer, device).items():
             if " to " in quantity:
                 to = quantity.split(" to ")[1]
                 gradients[to] = max(gradients.get(to, 0.0), error)

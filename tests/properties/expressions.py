@@ -223,6 +223,7 @@ class Writer:
         if here:
             forms += [lambda: self.bare(self.pick(here))] * 6
             forms.append(lambda: f"{self.pick(here)} {self.pick(['-', '+'])} {self.pick(['1', '2'])}")
+            forms.append(lambda: f"{self.pick(['2 * ', '1 - ', 'h - 1 - ', '3 - 2 * '])}{self.pick(here)}")
             forms.append(lambda: f"{self.pick(here)} - {self.pick(sorted(scope.indices) if self.foreign else here)}")
         else:
             forms.append(lambda: self.pick(["0", "1"]))
@@ -230,7 +231,7 @@ class Writer:
         if labels and scope.budget > 0:
             forms.append(lambda: self.label(scope, self.pick(labels)))
         if scope.indices and self.foreign:
-            forms.append(lambda: f"{self.pick(sorted(scope.indices))} + 0 * {self.pick(self.header)}")
+            forms.append(lambda: f"{self.pick(sorted(scope.indices))}{self.pick([' + 0', ' + 0 * d', ' - 1', ' + 1'])}")
         return self.pick(forms)()
 
     def label(self, scope: Scope, table: Table) -> str:
