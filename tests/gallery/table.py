@@ -16,7 +16,7 @@ HEAD = "| file | energy | step | recognised | causal |\n| --- | --- | --- | --- 
 
 @dataclass(frozen=True)
 class Opening:
-    """The comment a file opens with. `source`: what it is and who wrote it; `step`: the update, in the field's notation."""
+    """The comment a file opens with. `source`: what it is and whose; `step`: the update, in the field's notation."""
 
     source: str
     step: str
