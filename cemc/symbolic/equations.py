@@ -202,7 +202,9 @@ class _Printer:
 
     def _sum(self, expr: Add) -> str:
         # Positive terms first: `x - g` rather than `-g + x`.
-        terms = sorted(expr.args, key=lambda term: (bool(term.could_extract_minus_sign()), _depth(term)))
+        terms = sorted(
+            expr.args, key=lambda term: (bool(term.could_extract_minus_sign()), term.is_Rational, _depth(term))
+        )
         out = self.text(terms[0], _ADD)
         for term in terms[1:]:
             negative = term.could_extract_minus_sign()

@@ -56,6 +56,8 @@ class _Guard:
         self._tables, self._free = tables, tables.free
         self._known: dict[tuple[Basic, Expr], Basic] = {}
         self._singular: dict[str, bool] = {}
+        self._risks: dict[Basic, bool] = {}
+        self._supports: dict[Basic, Expr] = {}
         # Bodies as they are before anything is guarded: what is written out is guarded for its own place.
         self._bodies = {name: tables[name].body for name in tables.names()}
 
@@ -104,6 +106,11 @@ class _Guard:
 
     def _support(self, node: Basic) -> Expr:
         """A truth that holds wherever `node` may be other than 0, as far as masks say."""
+        if node not in self._supports:
+            self._supports[node] = self._find_support(node)
+        return self._supports[node]
+
+    def _find_support(self, node: Basic) -> Expr:
         if isinstance(node, Select) and node.args[2] == ZERO:
             return all_of(node.args[0], self._support(node.args[1]))
         if isinstance(node, (Weight, FirstMaximum)):
@@ -147,6 +154,11 @@ class _Guard:
         return self._singular[name]
 
     def _has_singular(self, node: Basic) -> bool:
+        if node not in self._risks:
+            self._risks[node] = self._look_for_singular(node)
+        return self._risks[node]
+
+    def _look_for_singular(self, node: Basic) -> bool:
         if isinstance(node, Entry):
             return node.name in self._bodies and self._is_singular(node.name)
         if _risky(node) is not None:

@@ -33,6 +33,7 @@ from cemc.notation.nodes import (
     all_of,
     bound_indices,
     conjuncts,
+    entry,
     unique,
 )
 from cemc.notation.walk import factors_of, postorder, rebuild, substitute, terms_of
@@ -147,7 +148,13 @@ class _Normaliser:
         )
         if table.body.is_Rational:
             return table.body if plain else use
-        if not plain or table.origin not in ("anonymous", "adjoint"):
+        if table.origin not in ("anonymous", "adjoint"):
+            return use
+        if isinstance(table.body, Entry) and set(table.body.subscripts) == set(table.indices):
+            # Another name for the entries of another table, which read 0 in the same places.
+            places = dict(zip(table.indices, use.subscripts, strict=True))
+            return entry(table.body.name, tuple(places[s] for s in table.body.subscripts))
+        if not plain:
             return use
         if self._uses[table.name] > 1 and not is_light(table.body):
             return use
