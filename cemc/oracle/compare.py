@@ -106,8 +106,15 @@ class Comparison:
     """The oracle's side of a configuration, computed once: values and training gradients of every group."""
 
     def __init__(
-        self, energy: Energy, configuration: Configuration, seed: int = 0, steps: Sequence[int | None] = (None, 2)
+        self,
+        energy: Energy,
+        configuration: Configuration,
+        seed: int = 0,
+        steps: Sequence[int | None] = (None, 2),
+        second: bool = False,
     ) -> None:
+        """`second`: second derivatives of the first update as well, which only backend "generic" has."""
+        self._second = second
         self.energy, self.configuration, self.steps, self._seed = energy, configuration, steps, seed
         generator = torch.Generator().manual_seed(seed + 1)
         self.context = {
@@ -117,7 +124,7 @@ class Comparison:
         groups = oracle_groups(energy, configuration, self.context, steps)
         self._single: dict[str, dict[str, Tensor]] = {}
         self.reference = {
-            name: self._evaluate(group(), self._inputs(configuration.raw)) for name, group in groups.items()
+            name: self._evaluate(name, group(), self._inputs(configuration.raw)) for name, group in groups.items()
         }
 
     def errors(self, layer: Any, device: str = "cpu") -> dict[str, float]:
@@ -129,7 +136,7 @@ class Comparison:
         errors = {}
         groups = layer_groups(self.energy, layer, self.configuration, self.context, self.steps, device)
         for name, group in groups.items():
-            found, reference = self._evaluate(group(), inputs), self.reference[name]
+            found, reference = self._evaluate(name, group(), inputs), self.reference[name]
             scale = max(1.0, *(_norm(value) for value in reference.values()))
             for quantity, value in reference.items():
                 error = relative_error(found[quantity], value, scale)
@@ -143,7 +150,7 @@ class Comparison:
         if not self._single:
             groups = oracle_groups(self.energy, self.configuration, self.context, self.steps, torch.float32)
             inputs = self._inputs(self.configuration.raw)
-            self._single |= {each: self._evaluate(group(), inputs) for each, group in groups.items()}
+            self._single |= {each: self._evaluate(each, group(), inputs) for each, group in groups.items()}
         error = relative_error(self._single[name][quantity], self.reference[name][quantity], scale)
         ratio = torch.finfo(torch.float64).eps / torch.finfo(torch.float32).eps
         return error * ratio if math.isfinite(error) else 0.0
@@ -154,18 +161,34 @@ class Comparison:
         floats = {name: value for name, value in self.configuration.givens.items() if value.requires_grad}
         return {**self.configuration.states, **context, **floats, **parameters}
 
-    def _evaluate(self, values: Mapping[str, Tensor], inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Values, and the gradients to all inputs of one random projection of them."""
+    def _evaluate(self, group: str, values: Mapping[str, Tensor], inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Values, and the gradients to all inputs of one random projection of them; of a random projection of those
+        gradients the gradients again, where second derivatives are asked for."""
         generator = torch.Generator().manual_seed(self._seed)
-        total = torch.zeros((), dtype=torch.float64)
-        for value in values.values():
-            cotangent = torch.randn(value.shape, dtype=torch.float64, generator=generator)
-            total = total + (cotangent.to(value.device) * value).sum().cpu().double()
+        twice = self._second and group == _update_name(self.steps[0])
         results = {f": {name}": value.detach() for name, value in values.items()}
-        if not total.requires_grad:
-            return results | {f" to {name}": torch.zeros_like(value) for name, value in inputs.items()}
-        gradients = torch.autograd.grad(total, list(inputs.values()), allow_unused=True, materialize_grads=True)
-        return results | {f" to {name}": gradient for name, gradient in zip(inputs, gradients, strict=True)}
+        gradients = _gradients(values, inputs, generator, twice)
+        results |= {f" to {name}": gradient.detach() for name, gradient in gradients.items()}
+        if twice:
+            second = _gradients(gradients, inputs, generator, False)
+            results |= {f" twice to {name}": gradient for name, gradient in second.items()}
+        return results
+
+
+def _gradients(
+    values: Mapping[str, Tensor], inputs: Mapping[str, Tensor], generator: torch.Generator, differentiable: bool
+) -> dict[str, Tensor]:
+    """The gradients to all inputs of one random projection of the values."""
+    total = torch.zeros((), dtype=torch.float64)
+    for value in values.values():
+        cotangent = torch.randn(value.shape, dtype=torch.float64, generator=generator)
+        total = total + (cotangent.to(value.device) * value).sum().cpu().double()
+    if not total.requires_grad:
+        return {name: torch.zeros_like(value) for name, value in inputs.items()}
+    found = torch.autograd.grad(
+        total, list(inputs.values()), create_graph=differentiable, allow_unused=True, materialize_grads=True
+    )
+    return dict(zip(inputs, found, strict=True))
 
 
 def relative_error(found: Tensor, reference: Tensor, scale: float = 1.0) -> float:

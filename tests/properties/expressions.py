@@ -119,6 +119,10 @@ class Writer:
             lambda: f"-{self.scalar(inner)}",
             lambda: f"log({self.reduction(inner, (), 'sum', 'exp({})')})",
             lambda: f"input({self.scalar(replace(inner, held=True))})",
+            lambda: f"log(exp({self.scalar_leaf(scope)}) + {self.reduction(inner, (), 'sum', 'exp({})')})",
+            lambda: f"(1 + square({self.scalar(inner)}))^{self.pick(['(-1)', '0.5', '(-0.5)', '(1 / 3)'])}",
+            lambda: f"2^tanh({self.scalar(inner)})",
+            lambda: f"norm2({self.vector(inner, axis)} - {self.vector(inner, axis)})",
         ]
         return f"({self.pick(forms)()})"
 
@@ -129,6 +133,9 @@ class Writer:
         if self.constants:
             forms.append(lambda: self.pick(self.constants))
         forms.append(lambda: f"1 / {self.pick(self.header)}")
+        labels = [table for table in scope.tables if table.role == "label"]
+        if labels:
+            forms.append(lambda: f"0.2 * {self.label(scope, self.pick(labels))}")
         return f"({self.pick(forms)()})"
 
     def vector(self, scope: Scope, axis: str) -> str:
@@ -152,9 +159,13 @@ class Writer:
             lambda: f"integral[{self.integrand()}]({self.vector(inner, axis)})",
             lambda: f"{self.matrix(inner, (other, axis))}[{self.subscript(scope, other)}]",
             lambda: f"({self.vector(inner, axis)} + {self.scalar(inner)})",
+            lambda: f"{self.pick(['min', 'max'])}({self.vector(inner, axis)}, {self.vector(inner, axis)})",
+            lambda: f"{self.pick(KINKED)}({self.vector(inner, axis)})",
+            lambda: f"input({self.vector(replace(inner, held=True), axis)})",
         ]
         if axis in self.even:
-            forms.append(lambda: f"rope({self.vector(inner, axis)}, {self.position(scope)})")
+            base = self.pick(["", "", ", 50"])
+            forms.append(lambda: f"rope({self.vector(inner, axis)}, {self.position(scope)}{base})")
         return self.pick(forms)()
 
     def matrix(self, scope: Scope, shape: Axes) -> str:
@@ -174,6 +185,9 @@ class Writer:
                 lambda: f"({self.matrix(inner, shape)} {self.pick(['+', '-', '*'])} {self.matrix(inner, shape)})",
                 lambda: f"({self.matrix(inner, (rows, middle))} @ {self.matrix(inner, (middle, columns))})",
                 lambda: f"tanh({self.matrix(inner, shape)})",
+                lambda: self.reduction(scope, shape),
+                lambda: f"where({self.condition(inner)}, {self.matrix(inner, shape)}, {self.matrix(inner, shape)})",
+                lambda: f"given({self.matrix(replace(inner, held=True), shape)})",
             ]
         return self.pick(forms)()
 
@@ -318,6 +332,8 @@ class Writer:
             forms.append(
                 lambda: f"{self.label(scope, self.pick(labels))} {operator} {self.label(scope, self.pick(labels))}"
             )
+            if indices:
+                forms.append(lambda: f"{self.pick(indices)} {operator} {self.label(scope, self.pick(labels))}")
         forms.append(lambda: f"{self.access(scope, ())} {self.pick(['<', '>'])} 0.123")
         if scope.budget > 0:
             inner = scope.deeper()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import strategies as st
@@ -138,28 +139,40 @@ def _update(writer: Writer, energies: list[str], variable: str, tables: list[Tab
     everything = Scope(tuple(tables), {"i": "token"}, open_states=True, budget=2)
     lines: list[str] = []
     statements = []
+    if writer.chance(4):
+        # Evaluated once, at the layer's input, and read below.
+        statements.append(f"a[i in token] = {writer.vector(everything, 'd')}")
+        everything = replace(everything, tables=(*tables, Table("a", ("token", "d"), "definition")))
     for name in energies:
-        gradient = f"grad[{variable}]({name})[i]"
+        total = writer.pick([name, name, name, f"0.5 * {name}", f"{name} - 0.3 * {name}"])
+        gradient = f"grad[{variable}]({total})[i]"
         if writer.chance(4):
             statements.append(f"u{name}[i] = {gradient}")
             gradient = f"(u{name}[i] + {writer.vector(everything.deeper(), 'd')})"
+        elif writer.chance(5):
+            gradient = f"grad[{variable}]({total})[i - 1]"
         step = writer.pick(["0.1", "0.3", f"tanh({writer.scalar(everything.deeper())})"])
         change = f"{step} * {gradient}"
         if writer.chance(4):
             change = f"0.2 * tanh({writer.matrix(everything.deeper(), ('d', 'd'))}) @ {gradient}"
         if writer.chance(5):
-            change = (
-                f"where({writer.condition(everything.deeper())}, {change}, {writer.vector(everything.deeper(), 'd')})"
-            )
+            otherwise = writer.vector(everything.deeper(), "d")
+            change = f"where({writer.condition(everything.deeper())}, {change}, {otherwise})"
         if writer.chance(4) and not lines:
             lines.append("state v[token, d] = 0.1")
             statements += [f"v[i] = 0.5 * v[i] - {change}", "x[i] = x[i] + v[i]"]
         else:
             statements.append(f"x[i] = x[i] - {change}")
     if any(table.name == "y" for table in tables):
-        statements.append(f"y[i] = y[i] + tanh({writer.vector(everything, 'h')})")
+        change = f"tanh({writer.vector(everything, 'h')})"
+        if variable == "x" and writer.chance(2):
+            change = f"-0.2 * grad[y]({energies[0]})[i]"
+        statements.append(f"y[i] = y[i] + {change}")
     if any(table.name == "w" for table in tables):
         scope = Scope(tuple(tables), {"k": "h"}, open_states=True, budget=2)
-        statements.append(f"w[k] = 0.5 * w[k] + tanh({writer.vector(scope, 'd')})")
+        change = f"tanh({writer.vector(scope, 'd')})"
+        if variable == "x" and writer.chance(2):
+            change = f"-0.2 * grad[w]({energies[0]})[k]"
+        statements.append(f"w[k] = 0.5 * w[k] + {change}")
     repeat = writer.pick(["", "", "repeat 2 ", "repeat h "])
     return [*lines, f"update {repeat}{{", *(f"  {statement}" for statement in statements), "}"]

@@ -49,9 +49,9 @@ def disagreement(
     energy: Energy, layer_class: Any, configuration: Configuration, seed: int, steps: tuple[int | None, ...] = (None, 2)
 ) -> str:
     """Every quantity that differs from the oracle's on some backend; empty where all agree."""
-    comparison = Comparison(energy, configuration, seed, steps)
     found = []
     for backend in BACKENDS:
+        comparison = Comparison(energy, configuration, seed, steps, second=backend == "generic")
         errors = comparison.errors(build(layer_class, configuration, backend))
         found += [f"{backend}: {name} {error:.1e}" for name, error in errors.items() if not error < TOLERANCE]
     return "\n".join([configuration.describe(), *found]) if found else ""
