@@ -50,6 +50,8 @@ def describe(node: Node, name_of: Callable[[Node], str | None]) -> str:
         names = [name_of(operand.node) for operand in sorted(node.operands, key=lambda o: o.node.batched)]
         if len(names) == 1:
             return _joined("sum", names[0]) if names[0] is not None else "total"
+        if all(operand.node.batched for operand in node.operands):
+            return "product"
         known = [n for n in names if n is not None]
         together = "".join(known)
         return together if len(known) == len(names) and len(together) <= 12 else "product"

@@ -277,3 +277,18 @@ def bound_indices(expr: Expr) -> tuple[IndexSymbol, ...]:
     if isinstance(expr, Rotation):
         return (expr.args[1],)
     return ()
+
+
+_OPPOSITE = {"==": "!=", "!=": "=="}
+
+
+def negation(truth: Expr) -> Expr:
+    """The opposite of a truth."""
+    if isinstance(truth, Compare):
+        _, left, right = truth.args
+        if truth.operator in _OPPOSITE:
+            return compare(_OPPOSITE[truth.operator], left, right)
+        return compare("<" if truth.operator == "<=" else "<=", right, left)
+    if isinstance(truth, AllOf):
+        return AnyOf(*(negation(part) for part in truth.args))
+    return all_of(*(negation(part) for part in truth.args))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from cemc.program.decode import TOKEN, Split
 from cemc.program.graph import Graph, in_order, operands
-from cemc.program.nodes import Cached, Node, RegionResults, RowBlocks, RowResult, Tensor
+from cemc.program.nodes import Cached, Node, RegionResults, RowBlocks, RowResult, Size, Tensor
 from cemc.program.rewrite import rewrite
 from cemc.program.scalars import scalars_in
 
@@ -34,6 +34,13 @@ def by_row_blocks(split: Split, runtime: frozenset[str], causal: bool, graph: Gr
     scalars = scalars_in(order)
     children = dict.fromkeys(c for n in order if n.number in inside for c in operands(n) if c.number not in inside)
     reads = tuple(c for c in children if c.number not in scalars and not _is_parameter(c))
+    named = {
+        axis for n in order if n.number in inside for axis in (*n.dims, *([n.axis] if isinstance(n, Size) else []))
+    }
+    seen = {axis for n in reads for p, axis in enumerate(n.dims) if p not in _rows(split, n)}
+    if named & runtime - seen:
+        # Nothing that goes into the region tells the length of an axis it runs over.
+        return None
     blocks = graph.make(
         RowBlocks,
         dims=(),

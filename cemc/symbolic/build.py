@@ -33,6 +33,7 @@ from cemc.notation.nodes import (
     apply,
     compare,
     entry,
+    negation,
     subscript,
     sum_over,
     unique,
@@ -143,7 +144,7 @@ class Builder:
                 subscripts = self._subscripts(expr.subscripts, self.axes(expr.name), scope) + at
                 return entry(self._raw_name(expr.name) if raw else expr.name, subscripts)
             case typed.Subscripted():
-                return self._subscripted(expr, at, scope)
+                return self._subscripted(expr, at, scope, raw)
             case typed.Negative():
                 return -self.scalar(expr.operand, at, scope)
             case typed.Binary():
@@ -199,13 +200,13 @@ class Builder:
         values = (self.scalar(each, (), scope) for each in subscripts)
         return tuple(subscript(value, axis) for value, axis in zip(values, axes, strict=False))
 
-    def _subscripted(self, expr: typed.Subscripted, at: At, scope: Scope) -> Expr:
+    def _subscripted(self, expr: typed.Subscripted, at: At, scope: Scope, raw: bool) -> Expr:
         subscripts = self._subscripts(expr.subscripts, tuple(axis.name for axis in expr.base.shape), scope)
         if all(is_plain(s) for s in subscripts):
-            return self.scalar(expr.base, subscripts + at, scope)
+            return self.scalar(expr.base, subscripts + at, scope, raw)
         # A computed subscript reads 0 outside the axis, so the whole base has to be a table.
         inner = self._fresh(expr.base.shape)
-        table = self.tables.anonymous(self.scalar(expr.base, inner, scope), inner)
+        table = self.tables.anonymous(self.scalar(expr.base, inner, scope, raw), inner)
         rest = table.indices[: len(table.indices) - len(inner)]
         return entry(table.name, rest + subscripts + at)
 
@@ -463,22 +464,42 @@ class Builder:
             return AnyOf(*(self.condition(c, scope) for c in condition.operands))
         assert isinstance(condition, typed.Compare)
         left, right = self.scalar(condition.left, (), scope), self.scalar(condition.right, (), scope)
-        inside = [truth for side in (left, right) for truth in self._inside(side)]
+        inside = [truth for side in (condition.left, condition.right) for truth in self._inside(side, scope)]
         operator = condition.operator
         if operator in (">", ">="):
             operator, left, right = ("<" if operator == ">" else "<="), right, left
         return all_of(*inside, compare(operator, left, right))
 
-    def _inside(self, expr: Expr) -> list[Expr]:
-        """Truths that say that the computed subscripts of the entries in `expr` are inside their axes."""
-        truths: list[Expr] = []
-        for node in self.tables.uses(expr):
-            axes = self.axes(node.name)
-            for each, axis in zip(node.subscripts, axes, strict=True):
-                if not is_plain(each):
-                    truths.append(compare("<=", ZERO, each))
-                    truths.append(compare("<", each, AxisSize(axis)))
-        return truths
+    def _inside(self, expr: typed.Expr, scope: Scope) -> list[Expr]:
+        """Truths that say that what stands in `expr` is read inside its axes. What a reduction reads at its own
+        indices does not count, nor what a function is called with from outside."""
+        match expr:
+            case typed.Access() | typed.Subscripted() | typed.Gradient():
+                if isinstance(expr, typed.Subscripted):
+                    axes: tuple[str, ...] = tuple(axis.name for axis in expr.base.shape)
+                    truths = self._inside(expr.base, scope)
+                else:
+                    axes = self.axes(expr.name if isinstance(expr, typed.Access) else expr.wrt)
+                    truths = []
+                places = self._subscripts(expr.subscripts, axes, scope)
+                for written, place, axis in zip(expr.subscripts, places, axes, strict=False):
+                    truths += self._inside(written, scope)
+                    if not is_plain(place):
+                        truths += [compare("<=", ZERO, place), compare("<", place, AxisSize(axis))]
+                return truths
+            case typed.Where():
+                then, otherwise = self._inside(expr.then, scope), self._inside(expr.otherwise, scope)
+                if not then and not otherwise:
+                    return []
+                holds = self.condition(expr.condition, scope)
+                return [AnyOf(all_of(holds, *then), all_of(negation(holds), *otherwise))]
+            case typed.Negative() | typed.Transpose() | typed.Held() | typed.Integral():
+                return self._inside(expr.operand, scope)
+            case typed.Binary() | typed.MatMul():
+                return self._inside(expr.left, scope) + self._inside(expr.right, scope)
+            case typed.Call() | typed.UserCall():
+                return [truth for argument in expr.arguments for truth in self._inside(argument, scope)]
+        return []
 
     def axes(self, name: str) -> tuple[str, ...]:
         """Axis names of a declared tensor or table."""

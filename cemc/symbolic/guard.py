@@ -17,11 +17,9 @@ from cemc.notation.nodes import (
     ONE,
     TRUTHS,
     ZERO,
-    AllOf,
     AnyOf,
     Apply,
     Branch,
-    Compare,
     Entry,
     Expr,
     FirstMaximum,
@@ -32,8 +30,8 @@ from cemc.notation.nodes import (
     Sum,
     Weight,
     all_of,
-    compare,
     conjuncts,
+    negation,
 )
 from cemc.notation.walk import postorder, rebuild, substitute
 from cemc.symbolic.normalise import reachable
@@ -83,7 +81,7 @@ class _Guard:
             return Select(
                 truth,
                 self.expr(then, all_of(condition, *conjuncts(truth))),
-                self.expr(otherwise, all_of(condition, _negation(truth))),
+                self.expr(otherwise, all_of(condition, negation(truth))),
             )
         if isinstance(node, (Sum, Maximum, Branch, FirstMaximum)):
             body, truth, indices = node.args
@@ -177,17 +175,3 @@ def _risky(node: Basic) -> Expr | None:
     else:
         return None
     return operand if any(isinstance(part, (Entry, IndexSymbol)) for part in postorder(operand)) else None
-
-
-_OPPOSITE = {"==": "!=", "!=": "=="}
-
-
-def _negation(truth: Basic) -> Expr:
-    if isinstance(truth, Compare):
-        _, left, right = truth.args
-        if truth.operator in _OPPOSITE:
-            return compare(_OPPOSITE[truth.operator], left, right)
-        return compare("<" if truth.operator == "<=" else "<=", right, left)
-    if isinstance(truth, AllOf):
-        return AnyOf(*(_negation(part) for part in truth.args))
-    return all_of(*(_negation(part) for part in truth.args))

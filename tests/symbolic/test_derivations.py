@@ -27,7 +27,7 @@ CASES = {
         "x[i, a] ← x[i, a] + sum[j](given(x[j, a]) * softmax[j ≤ i](part1[i, j]))"
     ),
     # A global energy has the term of the token as a neighbour, with its mask.
-    "E = sum[i](dot(x[i], x[i - 1]))": ("x[i, a] ← x[i, a] - x[i + 1, a] - x[i - 1, a]"),
+    "E = sum[i](dot(x[i], x[i - 1]))": ("x[i, a] ← x[i, a] - x[i - 1, a] - x[i + 1, a]"),
     # tr(A'A) + tr(B'B): not zero.
     "param A[r, d]\n E[i] = norm2(A @ x[i]) + norm2(x[i])": (
         "x[i, a] ← -x[i, a] - 2 * sum[b, c](A[b, a] * A[b, c] * x[i, c])"
