@@ -15,7 +15,6 @@ from cemc.notation.nodes import (
     ONE,
     ZERO,
     Antiderivative,
-    AnyOf,
     ArgumentSymbol,
     AxisSize,
     Branch,
@@ -29,19 +28,16 @@ from cemc.notation.nodes import (
     Rotation,
     Select,
     Weight,
-    all_of,
     apply,
-    compare,
     entry,
-    negation,
     subscript,
     sum_over,
     unique,
     word,
 )
 from cemc.notation.walk import is_plain, substitute
-from cemc.operations import ELEMENTWISE
 from cemc.semantics import typed
+from cemc.symbolic import conditions, exponentials
 from cemc.symbolic.tables import Table, Tables
 
 At = tuple[Expr, ...]
@@ -77,7 +73,7 @@ class Builder:
         self._raw: dict[str, str] = {}
         # Values of functions: one that calls another twice, which calls another twice, is not to be unfolded as a tree.
         self._functions: dict[tuple[object, ...], Expr] = {}
-        self._typed: dict[str, typed.Definition] = {}
+        self.written: dict[str, typed.Definition] = {}
         for definition in energy.definitions.values():
             self.define(definition, "definition")
 
@@ -85,7 +81,7 @@ class Builder:
 
     def define(self, definition: typed.Definition, origin: str) -> Table:
         """The table of a definition; its indices are the definition's and one for each axis of its shape."""
-        self._typed[definition.name] = definition
+        self.written[definition.name] = definition
         return self.tables.add(self._table(definition.name, definition, origin, raw=False))
 
     def _table(self, name: str, definition: typed.Definition, origin: str, raw: bool) -> Table:
@@ -141,7 +137,7 @@ class Builder:
             case typed.Position():
                 return scope.indices[expr.index.number]
             case typed.Access():
-                subscripts = self._subscripts(expr.subscripts, self.axes(expr.name), scope) + at
+                subscripts = self.subscripts(expr.subscripts, self.axes(expr.name), scope) + at
                 return entry(self._raw_name(expr.name) if raw else expr.name, subscripts)
             case typed.Subscripted():
                 return self._subscripted(expr, at, scope, raw)
@@ -156,15 +152,15 @@ class Builder:
             case typed.Call():
                 return self._call(expr, at, scope, raw)
             case typed.UserCall():
-                values = [self._broadcast(a, at, scope) for a in expr.arguments]
+                values = [self.broadcast(a, at, scope) for a in expr.arguments]
                 return self.function(expr.function, values)
             case typed.Integral():
                 return self._integral(expr, at, scope)
             case typed.Where():
                 return Select(
-                    self.condition(expr.condition, scope),
-                    self._broadcast(expr.then, at, scope),
-                    self._broadcast(expr.otherwise, at, scope),
+                    conditions.condition(self, expr.condition, scope),
+                    self.broadcast(expr.then, at, scope),
+                    self.broadcast(expr.otherwise, at, scope),
                 )
             case typed.Held():
                 value = self.scalar(expr.operand, at, scope, raw)
@@ -172,21 +168,25 @@ class Builder:
             case typed.Reduction():
                 return self._reduction(expr, at, scope, raw)
             case typed.Gradient():
-                return entry(self.gradient(expr), self._subscripts(expr.subscripts, self.axes(expr.wrt), scope) + at)
+                return entry(self.gradient(expr), self.subscripts(expr.subscripts, self.axes(expr.wrt), scope) + at)
         raise AssertionError(type(expr))
 
     def gradient(self, expr: typed.Gradient) -> str:
         """The name of the table of a gradient; `cemc.symbolic.update` says how."""
         raise AssertionError("a gradient outside the update block")
 
-    def _broadcast(self, expr: typed.Expr, at: At, scope: Scope, raw: bool = False) -> Expr:
+    def at_points(self, variables: tuple[typed.Index, ...], points: At) -> Scope:
+        """The scope in which index variables stand for `points`."""
+        return Scope({v.number: p for v, p in zip(variables, points, strict=True)}, {})
+
+    def broadcast(self, expr: typed.Expr, at: At, scope: Scope, raw: bool = False) -> Expr:
         """An operand of an element-wise operation: a scalar is the same at every entry."""
         return self.scalar(expr, at if expr.shape else (), scope, raw)
 
     def _raw_name(self, name: str) -> str:
         """The table in which empty log-sum-exps of definition `name` are minus infinity; `name` where that is no
         other."""
-        definition = self._typed.get(name)
+        definition = self.written.get(name)
         if definition is None:
             return name
         if name not in self._raw:
@@ -196,12 +196,12 @@ class Builder:
                 self._raw[name] = self.tables.add(table).name
         return self._raw[name]
 
-    def _subscripts(self, subscripts: tuple[typed.Expr, ...], axes: tuple[str, ...], scope: Scope) -> At:
+    def subscripts(self, subscripts: tuple[typed.Expr, ...], axes: tuple[str, ...], scope: Scope) -> At:
         values = (self.scalar(each, (), scope) for each in subscripts)
         return tuple(subscript(value, axis) for value, axis in zip(values, axes, strict=False))
 
     def _subscripted(self, expr: typed.Subscripted, at: At, scope: Scope, raw: bool) -> Expr:
-        subscripts = self._subscripts(expr.subscripts, tuple(axis.name for axis in expr.base.shape), scope)
+        subscripts = self.subscripts(expr.subscripts, tuple(axis.name for axis in expr.base.shape), scope)
         if all(is_plain(s) for s in subscripts):
             return self.scalar(expr.base, subscripts + at, scope, raw)
         # A computed subscript reads 0 outside the axis, so the whole base has to be a table.
@@ -217,22 +217,22 @@ class Builder:
             node: typed.Expr = expr
             while isinstance(node, typed.Binary) and node.operator in "+-":
                 if node.operator == "+":
-                    terms.append(self._broadcast(node.right, at, scope, raw))
+                    terms.append(self.broadcast(node.right, at, scope, raw))
                 else:
-                    terms.append(-self._broadcast(node.right, at, scope))
+                    terms.append(-self.broadcast(node.right, at, scope))
                 node = node.left
-            terms.append(self._broadcast(node, at, scope, raw))
+            terms.append(self.broadcast(node, at, scope, raw))
             return Add(*reversed(terms))
         if expr.operator in "*/":
             factors: list[Expr] = []
             node = expr
             while isinstance(node, typed.Binary) and node.operator in "*/":
-                right = self._broadcast(node.right, at, scope)
+                right = self.broadcast(node.right, at, scope)
                 factors.append(right if node.operator == "*" else power(right, Integer(-1)))
                 node = node.left
-            factors.append(self._broadcast(node, at, scope))
+            factors.append(self.broadcast(node, at, scope))
             return Mul(*reversed(factors))
-        return power(self._broadcast(expr.left, at, scope), self._broadcast(expr.right, at, scope))
+        return power(self.broadcast(expr.left, at, scope), self.broadcast(expr.right, at, scope))
 
     def _matmul(self, expr: typed.MatMul, at: At, scope: Scope) -> Expr:
         inner = self.tables.index("", expr.right.shape[0].name)
@@ -242,7 +242,7 @@ class Builder:
         return sum_over(left * right, ONE, (inner,))
 
     def _integral(self, expr: typed.Integral, at: At, scope: Scope) -> Expr:
-        operand = self._broadcast(expr.operand, at, scope)
+        operand = self.broadcast(expr.operand, at, scope)
         argument = ArgumentSymbol("z")
         return Antiderivative(word(expr.function), argument, self.function(expr.function, [argument]), operand)
 
@@ -263,10 +263,10 @@ class Builder:
 
     def _call(self, expr: typed.Call, at: At, scope: Scope, raw: bool) -> Expr:
         name, arguments = expr.function, expr.arguments
-        if name == "log" and (branches := self._branches(arguments[0], at, scope)) is not None:
+        if name == "log" and (branches := exponentials.branches(self, arguments[0], at, scope)) is not None:
             return LogSumExp(word("minus infinity" if raw else "zero"), *branches)
         if name in ("exp", "log"):
-            return apply(name, self._broadcast(arguments[0], at, scope, raw=name == "exp"))
+            return apply(name, self.broadcast(arguments[0], at, scope, raw=name == "exp"))
         if name == "dot":
             inner = self.tables.index("", arguments[0].shape[0].name)
             left, right = (self.scalar(a, (inner,), scope) for a in arguments)
@@ -282,7 +282,7 @@ class Builder:
             return self._of_vector(name, arguments, at, scope)
         if name in ("sum", "mean", "logsumexp") or (name == "max" and len(arguments) == 1):
             return self._vector_reduction(name, arguments[0], scope, raw)
-        return self.function(name, [self._broadcast(a, at, scope) for a in arguments])
+        return self.function(name, [self.broadcast(a, at, scope) for a in arguments])
 
     def _vector_reduction(self, name: str, argument: typed.Expr, scope: Scope, raw: bool) -> Expr:
         inner = self.tables.index("", argument.shape[0].name)
@@ -331,26 +331,26 @@ class Builder:
 
     # ------------------------------------------------------------------------------------------- reductions
 
-    def _bind(
+    def bind(
         self, indices: tuple[typed.Index, ...], condition: typed.Condition | None, scope: Scope
     ) -> tuple[Scope, tuple[IndexSymbol, ...], Expr]:
         symbols = tuple(self.tables.index(index.name, index.axis.name) for index in indices)
         inner = scope.with_indices({i.number: s for i, s in zip(indices, symbols, strict=True)})
-        return inner, symbols, ONE if condition is None else self.condition(condition, inner)
+        return inner, symbols, ONE if condition is None else conditions.condition(self, condition, inner)
 
     def _reduction(self, expr: typed.Reduction, at: At, scope: Scope, raw: bool) -> Expr:
-        inner, symbols, condition = self._bind(expr.indices, expr.condition, scope)
+        inner, symbols, condition = self.bind(expr.indices, expr.condition, scope)
         body = self.scalar(expr.body, at, inner, raw=expr.kind == "logsumexp")
         if expr.kind == "sum":
             return sum_over(body, condition, symbols)
         if expr.kind == "mean":
-            return sum_over(body, condition, symbols) / self._count(condition, symbols)
+            return sum_over(body, condition, symbols) / self.count(condition, symbols)
         if expr.kind == "max":
             return Maximum(self.scores(body), condition, Tuple(*symbols))
         branch = Branch(self.scores(body), condition, Tuple(*symbols))
         return LogSumExp(word("minus infinity" if raw else "zero"), branch)
 
-    def _count(self, condition: Expr, symbols: tuple[IndexSymbol, ...]) -> Expr:
+    def count(self, condition: Expr, symbols: tuple[IndexSymbol, ...]) -> Expr:
         """How many tuples of `symbols` the condition allows, at least 1 (an empty mean is 0)."""
         if condition == ONE:
             # An axis may be of length 0; its sum is then 0, and 0 / 1 is the mean that is wanted.
@@ -358,148 +358,6 @@ class Builder:
         fresh = {symbol: self.tables.index(symbol.name, symbol.axis) for symbol in symbols}
         condition = substitute(condition, fresh, self.tables.free)
         return apply("at_least_one", sum_over(ONE, condition, tuple(fresh.values())))
-
-    def _branches(self, expr: typed.Expr, at: At, scope: Scope) -> list[Expr] | None:
-        """`expr` as a sum of exponentials: the branches of its logarithm; None if it is not one, or has no
-        exponential."""
-        branches = self._exponentials(expr, at if expr.shape else (), scope)
-        if branches is None or not any(found for _, found in branches):
-            return None
-        return [Branch(self.scores(branch.args[0]), *branch.args[1:]) for branch, _ in branches]
-
-    def _exponentials(self, expr: typed.Expr, at: At, scope: Scope) -> list[tuple[Branch, bool]] | None:
-        """Branches, each with whether an exponential was seen in it (a positive number alone makes no log-sum-exp)."""
-        match expr:
-            case typed.Binary(operator="+"):
-                left = self._exponentials(expr.left, at if expr.left.shape else (), scope)
-                right = self._exponentials(expr.right, at if expr.right.shape else (), scope) if left else None
-                return left + right if left and right else None
-            case typed.Binary(operator="*" | "/"):
-                if (product := self._product(expr, at, scope)) is not None:
-                    return product
-            case typed.Call(function="exp"):
-                exponent = self._broadcast(expr.arguments[0], at, scope, raw=True)
-                return [(Branch(exponent, ONE, Tuple()), True)]
-            case typed.Call(function="sum"):
-                inner = self.tables.index("", expr.arguments[0].shape[0].name)
-                body = self._exponentials(expr.arguments[0], (inner,), scope)
-                return body and [(_within(b, ONE, (inner,)), found) for b, found in body]
-            case typed.Reduction(kind="sum" | "mean"):
-                bound, symbols, condition = self._bind(expr.indices, expr.condition, scope)
-                body = self._exponentials(expr.body, at, bound)
-                if body and expr.kind == "mean":
-                    count = self._count(condition, symbols)
-                    body = [(_shifted(b, -apply("log", count)), found) for b, found in body]
-                return body and [(_within(b, condition, symbols), found) for b, found in body]
-            case typed.Held():
-                body = self._exponentials(expr.operand, at, scope)
-                return body and [
-                    (Branch(Held(word(expr.kind), b.args[0]), b.args[1], b.args[2]), found) for b, found in body
-                ]
-            case typed.Access():
-                definition = self._typed.get(expr.name)
-                if definition is not None:
-                    points = self._subscripts(expr.subscripts, self.axes(expr.name), scope) + at
-                    if all(is_plain(point) for point in points):
-                        n = len(definition.indices)
-                        inside = Scope({v.number: p for v, p in zip(definition.indices, points[:n], strict=True)}, {})
-                        found = self._exponentials(definition.body, points[n:], inside)
-                        if found and any(seen for _, seen in found):
-                            return found
-        if self._positive(expr):
-            return [(Branch(apply("log", self._broadcast(expr, at, scope)), ONE, Tuple()), False)]
-        return None
-
-    def _product(self, expr: typed.Binary, at: At, scope: Scope) -> list[tuple[Branch, bool]] | None:
-        """exp(u) times or over something positive: its logarithm joins the exponent."""
-        left_at, right_at = (at if side.shape else () for side in (expr.left, expr.right))
-        for side, side_at, other, other_at in (
-            (expr.left, left_at, expr.right, right_at),
-            (expr.right, right_at, expr.left, left_at),
-        ):
-            if side is expr.right and expr.operator == "/":
-                break
-            body = self._exponentials(side, side_at, scope)
-            if not body or not any(found for _, found in body):
-                continue
-            if isinstance(other, typed.Call) and other.function == "exp":
-                shift = self._broadcast(other.arguments[0], at, scope, raw=expr.operator == "*")
-            elif self._positive(other):
-                shift = apply("log", self.scalar(other, other_at, scope))
-            else:
-                continue
-            return [(_shifted(b, shift if expr.operator == "*" else -shift), found) for b, found in body]
-        return None
-
-    def _positive(self, expr: typed.Expr) -> bool:
-        """Whether the value is positive whatever the arguments."""
-        match expr:
-            case typed.Number():
-                return expr.value > 0
-            case typed.Size():
-                return True
-            case typed.Access():
-                parameter = self.energy.parameters.get(expr.name)
-                # A computed subscript may read outside, which is 0.
-                plain = all(isinstance(s, typed.Position) for s in expr.subscripts)
-                return parameter is not None and parameter.positive and plain
-            case typed.Call():
-                record = ELEMENTWISE.get(expr.function)
-                return record is not None and record.positive
-            case typed.Binary(operator="+" | "*" | "/"):
-                return self._positive(expr.left) and self._positive(expr.right)
-            case typed.Binary(operator="^"):
-                return self._positive(expr.left)
-            case typed.Held():
-                return self._positive(expr.operand)
-        return False
-
-    # ------------------------------------------------------------------------------------------- conditions
-
-    def condition(self, condition: typed.Condition, scope: Scope) -> Expr:
-        """A truth. A comparison that reads outside an axis, in a subscript of its own, is false."""
-        if isinstance(condition, typed.And):
-            return all_of(*(self.condition(c, scope) for c in condition.operands))
-        if isinstance(condition, typed.Or):
-            return AnyOf(*(self.condition(c, scope) for c in condition.operands))
-        assert isinstance(condition, typed.Compare)
-        left, right = self.scalar(condition.left, (), scope), self.scalar(condition.right, (), scope)
-        inside = [truth for side in (condition.left, condition.right) for truth in self._inside(side, scope)]
-        operator = condition.operator
-        if operator in (">", ">="):
-            operator, left, right = ("<" if operator == ">" else "<="), right, left
-        return all_of(*inside, compare(operator, left, right))
-
-    def _inside(self, expr: typed.Expr, scope: Scope) -> list[Expr]:
-        """Truths that say that what stands in `expr` is read inside its axes. What a reduction reads at its own
-        indices does not count, nor what a function is called with from outside."""
-        match expr:
-            case typed.Access() | typed.Subscripted() | typed.Gradient():
-                if isinstance(expr, typed.Subscripted):
-                    axes: tuple[str, ...] = tuple(axis.name for axis in expr.base.shape)
-                    truths = self._inside(expr.base, scope)
-                else:
-                    axes = self.axes(expr.name if isinstance(expr, typed.Access) else expr.wrt)
-                    truths = []
-                places = self._subscripts(expr.subscripts, axes, scope)
-                for written, place, axis in zip(expr.subscripts, places, axes, strict=False):
-                    truths += self._inside(written, scope)
-                    if not is_plain(place):
-                        truths += [compare("<=", ZERO, place), compare("<", place, AxisSize(axis))]
-                return truths
-            case typed.Where():
-                then, otherwise = self._inside(expr.then, scope), self._inside(expr.otherwise, scope)
-                if not then and not otherwise:
-                    return []
-                holds = self.condition(expr.condition, scope)
-                return [AnyOf(all_of(holds, *then), all_of(negation(holds), *otherwise))]
-            case typed.Negative() | typed.Transpose() | typed.Held() | typed.Integral():
-                return self._inside(expr.operand, scope)
-            case typed.Binary() | typed.MatMul():
-                return self._inside(expr.left, scope) + self._inside(expr.right, scope)
-            case typed.Call() | typed.UserCall():
-                return [truth for argument in expr.arguments for truth in self._inside(argument, scope)]
-        return []
 
     def axes(self, name: str) -> tuple[str, ...]:
         """Axis names of a declared tensor or table."""
@@ -535,15 +393,6 @@ def power(base: Expr, exponent: Expr) -> Expr:
         if bits <= _FOLDED_BITS:
             return Pow(base, exponent)
     return apply("pow", base, exponent)
-
-
-def _within(branch: Branch, condition: Expr, indices: tuple[IndexSymbol, ...]) -> Branch:
-    """The branch, summed over more indices."""
-    return Branch(branch.args[0], all_of(condition, branch.args[1]), Tuple(*indices, *branch.args[2]))
-
-
-def _shifted(branch: Branch, shift: Expr) -> Branch:
-    return Branch(branch.args[0] + shift, *branch.args[1:])
 
 
 def _top_terms(expr: Expr) -> list[Expr]:
