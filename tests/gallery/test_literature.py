@@ -297,5 +297,5 @@ def test_the_step_is_the_one_of_the_literature(path: Any) -> None:
         by_hand = STEPS[path.stem](layer, x, **drawn.givens)
         found = layer(x, **drawn.givens)
         assert (found - by_hand).norm() <= 1e-9 * by_hand.norm()
-        moved = max(moved, float((found - x).norm() / x.norm()))
+        moved = max(moved, ((found - x).norm() / x.norm()).item())
     assert moved > 1e-2
