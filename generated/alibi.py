@@ -16,15 +16,15 @@
 
 The energy:
 
-    z[i, a] = x[i, a] / sqrt(1e-06 + sum[b](x[i, b]^2) / d)
-    slope[k] = 2^(-8 * (1 + k) / heads)
+    z[i, a] = x[i, a] / sqrt(sum[b](x[i, b]^2) / d + 1e-06)
+    slope[k] = 2^(-8 * (k + 1) / heads)
     s[k, i, j] = beta * sum[b, a, c](z[i, a] * K[k, b, c] * Q[k, b, a] * given(z[j, c])) - slope[k] * (i - j)
     E[i] = -sum[k](logsumexp[j ≤ i](s[k, i, j])) / beta
 
 Derived from it:
 
     x[i, a] ← x[i, a] + sum[k, b, j, c](K[k, b, c] * Q[k, b, a] * softmax[j ≤ i](s[k, i, j]) * given(x[j, c] /
-        sqrt(1e-06 + sum[e](x[j, e]^2) / d)))
+        sqrt(sum[e](x[j, e]^2) / d + 1e-06)))
 
 Recognised:
 
@@ -190,9 +190,9 @@ class Alibi(nn.Module):
         heads_positions = torch.arange(self.heads, device=x.device)  # [heads]
         slope = 2 ** (-8 / self.heads * (heads_positions + 1).to(acc))  # [heads]
         Kz_context = torch.einsum("...id,hrd->...hir", z_context, K)  # [..., heads, token, r]
-        QzKz_context = torch.einsum("...id,hrd->...hir", z, Q) @ Kz_context.mT  # [..., heads, token, token]
+        product = torch.einsum("...id,hrd->...hir", z, Q) @ Kz_context.mT  # [..., heads, token, token]
         number = (positions[:, None] - positions).to(acc)  # [token, token]
-        s = self.beta * QzKz_context - number * slope[:, None, None]  # [..., heads, token, token]
+        s = self.beta * product - number * slope[:, None, None]  # [..., heads, token, token]
         mask = positions <= positions[:, None]  # [token, token]
         E = -_logsumexp(s.transpose(-3, -2), mask[:, None], -1, empty=0.0).sum(-1) / self.beta  # [..., token]
         return E.to(dtype)

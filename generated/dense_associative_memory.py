@@ -12,7 +12,7 @@
 
 The energy:
 
-    z[i, a] = x[i, a] / sqrt(1e-06 + sum[b](x[i, b]^2) / d)
+    z[i, a] = x[i, a] / sqrt(sum[b](x[i, b]^2) / d + 1e-06)
     E[i] = -sum[a](relu(sum[b](M[a, b] * z[i, b]))^n) / n
 
 Derived from it:

@@ -18,7 +18,7 @@
 
 The energy:
 
-    z[i, a] = x[i, a] / sqrt(1e-06 + sum[b](x[i, b]^2) / d)
+    z[i, a] = x[i, a] / sqrt(sum[b](x[i, b]^2) / d + 1e-06)
     c[j, a] = given(z[j, a])
     diagonal[k, i, j] = sum[a](a[k, a] * c[j, a] * z[i, a])
     part1[k, j, a] = rope[c](sum[b](c[j, b] * K[k, c, b]), j)[a]
@@ -29,8 +29,8 @@ The energy:
 Derived from it:
 
     x[i, a] ← x[i, a] + sum[k, b](Q[k, b, a] * rope⁻¹[c](sum[j](part1[k, j, c] * softmax[j ≤ i](part2[i, k, j])), i)[b])
-        + sum[k′, j′′](a[k′, a] * softmax[j′′ ≤ i](part2[i, k′, j′′]) * given(x[j′′, a] / sqrt(1e-06 + sum[e](x[j′′,
-        e]^2) / d)))
+        + sum[k′, j′′](a[k′, a] * softmax[j′′ ≤ i](part2[i, k′, j′′]) * given(x[j′′, a] / sqrt(sum[e](x[j′′, e]^2) / d +
+        1e-06)))
 
 Recognised:
 

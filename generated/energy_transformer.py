@@ -20,7 +20,7 @@
 The energy:
 
     part1[i, a] = x[i, a] - sum[b](x[i, b]) / d
-    g[i, a] = part1[i, a] / sqrt(1e-06 + sum[b](part1[i, b]^2) / d)
+    g[i, a] = part1[i, a] / sqrt(sum[b](part1[i, b]^2) / d + 1e-06)
     s[k, i, j] = beta * sum[c, a, b](g[i, a] * g[j, b] * K[k, c, b] * Q[k, c, a])
     attention = -sum[k, i](logsumexp[j ≠ i](s[k, i, j])) / beta
     hopfield = -sum[i, a](relu(sum[b](M[a, b] * g[i, b]))^2) / 2
@@ -29,9 +29,9 @@ The energy:
 Derived from it:
 
     x[i, a] ← x[i, a] - alpha * (-sum[b](M[b, a] * relu(sum[c](M[b, c] * g[i, c])) * [sum[c](M[b, c] * g[i, c]) > 0]) -
-        sum[k, g, i′, f](part1[i′, f] * K[k, g, a] * Q[k, g, f] * softmax[i ≠ i′](s[k, i′, i]) / sqrt(1e-06 +
-        sum[e](part1[i′, e]^2) / d)) - sum[k′, l, j′, h](part1[j′, h] * K[k′, l, h] * Q[k′, l, a] * softmax[j′ ≠
-        i](s[k′, i, j′]) / sqrt(1e-06 + sum[e](part1[j′, e]^2) / d)))
+        sum[k, g, i′, f](part1[i′, f] * K[k, g, a] * Q[k, g, f] * softmax[i ≠ i′](s[k, i′, i]) / sqrt(sum[e](part1[i′,
+        e]^2) / d + 1e-06)) - sum[k′, l, j′, h](part1[j′, h] * K[k′, l, h] * Q[k′, l, a] * softmax[j′ ≠ i](s[k′, i, j′])
+        / sqrt(sum[e](part1[j′, e]^2) / d + 1e-06)))
 
 Recognised:
 
@@ -163,9 +163,9 @@ class EnergyTransformer(nn.Module):
             ).to(low)
             Kg_2 = torch.einsum("...id,hrd->...hir", g, K)  # [..., heads, token, r]
             product = torch.einsum("...ihj,...hjr->...ihr", weights_2, Kg_2)  # [..., token, heads, r]
-            weightsQg = torch.einsum("...ihj,...hjr->...ihr", weights, Qg)  # [..., token, heads, r]
+            product_2 = torch.einsum("...ihj,...hjr->...ihr", weights, Qg)  # [..., token, heads, r]
             term_2 = (torch.relu(Mg) * torch.sign(torch.relu(Mg))).to(low)  # [..., token, memories]
-            term_3 = -torch.einsum("...ihr,hrd->...id", weightsQg, K).to(acc)  # [..., token, d]
+            term_3 = -torch.einsum("...ihr,hrd->...id", product_2, K).to(acc)  # [..., token, d]
             term_4 = -torch.einsum("...ihr,hrd->...id", product, Q).to(acc)  # [..., token, d]
             x = x - alpha * (term_3 + term_4 - (term_2 @ M).to(acc))
         return x.to(dtype)
@@ -199,9 +199,9 @@ class EnergyTransformer(nn.Module):
             weights_2 = torch.exp(torch.where(mask[:, None], s.transpose(-3, -2) - normaliser_2[..., None], -math.inf))
             Kg_2 = torch.einsum("...id,hrd->...hir", g, K)  # [..., heads, token, r]
             product = torch.einsum("...ihj,...hjr->...ihr", weights_2, Kg_2)  # [..., token, heads, r]
-            weightsQg = torch.einsum("...ihj,...hjr->...ihr", weights, Qg)  # [..., token, heads, r]
+            product_2 = torch.einsum("...ihj,...hjr->...ihr", weights, Qg)  # [..., token, heads, r]
             term_2 = -(torch.relu(Mg) * torch.sign(torch.relu(Mg))) @ M  # [..., token, d]
-            term_3 = -torch.einsum("...ihr,hrd->...id", weightsQg, K)  # [..., token, d]
+            term_3 = -torch.einsum("...ihr,hrd->...id", product_2, K)  # [..., token, d]
             x = x - alpha * (term_2 + term_3 - torch.einsum("...ihr,hrd->...id", product, Q))
         return x.to(dtype)
 

@@ -13,7 +13,7 @@
 
 The energy:
 
-    z[i, a] = x[i, a] / sqrt(1e-06 + sum[b](x[i, b]^2) / d)
+    z[i, a] = x[i, a] / sqrt(sum[b](x[i, b]^2) / d + 1e-06)
     E[i] = -sum[a, c](V[a, c] * given(z[i, c]) * integral[gelu](sum[b](W[a, b] * z[i, b])))
 
 Derived from it:

@@ -16,7 +16,7 @@
 
 The energy:
 
-    z[i, a] = x[i, a] / sqrt(1e-06 + sum[b](x[i, b]^2) / d)
+    z[i, a] = x[i, a] / sqrt(sum[b](x[i, b]^2) / d + 1e-06)
     c[j, a] = given(z[j, a])
     part1[k, j, a] = rope[c](sum[b](c[j, b] * K[k, c, b]), j)[a]
     s[k, g, i, j] = beta * sum[a](part1[k, j, a] * rope[c](sum[b](z[i, b] * Q[k, g, c, b]), i)[a])

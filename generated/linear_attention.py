@@ -14,15 +14,15 @@
 
 The energy:
 
-    E[i] = -sum[k, j′ ≤ i](sum[c, e, b](x[i, b] * K[k, c, e] * Q[k, c, b] * given(x[j′, e] / sqrt(1e-06 + sum[a](x[j′,
-        a]^2) / d)) / sqrt(1e-06 + sum[a](x[i, a]^2) / d))^2) / 2 / max(sum[j ≤ i](1), 1)
+    E[i] = -sum[k, j′ ≤ i](sum[c, e, b](x[i, b] * K[k, c, e] * Q[k, c, b] * given(x[j′, e] / sqrt(sum[a](x[j′, a]^2) / d
+        + 1e-06)) / sqrt(sum[a](x[i, a]^2) / d + 1e-06))^2) / 2 / max(sum[j ≤ i](1), 1)
 
 Derived from it:
 
-    part1[j′] = 1/sqrt(1e-06 + sum[b](x[j′, b]^2) / d)
+    part1[j′] = 1/sqrt(sum[b](x[j′, b]^2) / d + 1e-06)
     x[i, a] ← x[i, a] + sum[k, e, j′ ≤ i, g, c, h, f](x[i, c] * K[k, e, f] * K[k, g, h] * Q[k, e, a] * Q[k, g, c] *
-        given(x[j′, h] / sqrt(1e-06 + sum[b](x[j′, b]^2) / d)) * given(x[j′, f] / sqrt(1e-06 + sum[b](x[j′, b]^2) / d))
-        / sqrt(1e-06 + sum[b](x[i, b]^2) / d)) / max(sum[j ≤ i](1), 1)
+        given(x[j′, h] / sqrt(sum[b](x[j′, b]^2) / d + 1e-06)) * given(x[j′, f] / sqrt(sum[b](x[j′, b]^2) / d + 1e-06))
+        / sqrt(sum[b](x[i, b]^2) / d + 1e-06)) / max(sum[j ≤ i](1), 1)
 
 Recognised:
 
@@ -185,8 +185,8 @@ class LinearAttention(nn.Module):
         term_2 = rsqrt_2[..., None] * x  # [..., token, d]
         Qterm_2 = torch.einsum("...id,hrd->...ihr", term_2, Q)  # [..., token, heads, r]
         Kterm = torch.einsum("...id,hrd->...hir", term, K)  # [..., heads, token, r]
-        KtermQterm_2 = torch.einsum("...ihr,...hjr->...ihj", Qterm_2, Kterm)  # [..., token, heads, token]
-        chosen = torch.where(mask[:, None], KtermQterm_2.square(), 0)  # [..., token, heads, token]
+        product = torch.einsum("...ihr,...hjr->...ihj", Qterm_2, Kterm)  # [..., token, heads, token]
+        chosen = torch.where(mask[:, None], product.square(), 0)  # [..., token, heads, token]
         E = -0.5 * chosen.sum((-2, -1)) / torch.clamp(mask.to(acc).sum(-1), min=1)  # [..., token]
         return E.to(dtype)
 

@@ -16,7 +16,7 @@
 
 The energy:
 
-    z[i, a] = x[i, a] / sqrt(1e-06 + sum[b](x[i, b]^2) / d)
+    z[i, a] = x[i, a] / sqrt(sum[b](x[i, b]^2) / d + 1e-06)
     c[i, a] = given(z[i, a])
     expert[e, i] = -sum[b, c](c[i, c] * V[e, b, c] * integral[silu](sum[a](z[i, a] * W[e, b, a])))
     part1[i, a] = sum[b](R[a, b] * c[i, b])

@@ -16,20 +16,20 @@
 
 The energy:
 
-    z[i, a] = x[i, a] / sqrt(1e-06 + sum[b](x[i, b]^2) / d)
+    z[i, a] = x[i, a] / sqrt(sum[b](x[i, b]^2) / d + 1e-06)
     part1[k, j, a] = sum[b](K[k, a, b] * given(z[j, b]))
-    c[k, j, a] = part1[k, j, a] / sqrt(1e-06 + sum[b](part1[k, j, b]^2))
+    c[k, j, a] = part1[k, j, a] / sqrt(sum[b](part1[k, j, b]^2) + 1e-06)
     part2[k, j, a] = rope[b](c[k, j, b], j)[a]
     part3[k, i, a] = sum[b](z[i, b] * Q[k, a, b])
-    q[k, i, a] = part3[k, i, a] / sqrt(1e-06 + sum[b](part3[k, i, b]^2))
+    q[k, i, a] = part3[k, i, a] / sqrt(sum[b](part3[k, i, b]^2) + 1e-06)
     part4[i, k, j] = beta[k] * sum[a](part2[k, j, a] * rope[b](q[k, i, b], i)[a])
     E[i] = -sum[k](logsumexp[j ≤ i](part4[i, k, j]) / beta[k])
 
 Derived from it:
 
     ∂E/∂q[k, i, a] = -rope⁻¹[b](sum[j](part2[k, j, b] * softmax[j ≤ i](part4[i, k, j])), i)[a]
-    part5[i, k] = 1/sqrt(1e-06 + sum[b](part3[k, i, b]^2))
-    x[i, a] ← x[i, a] - sum[k, c](Q[k, c, a] * (∂E/∂q[k, i, c] / sqrt(1e-06 + sum[b](part3[k, i, b]^2)) - part3[k, i, c]
+    part5[i, k] = 1/sqrt(sum[b](part3[k, i, b]^2) + 1e-06)
+    x[i, a] ← x[i, a] - sum[k, c](Q[k, c, a] * (∂E/∂q[k, i, c] / sqrt(sum[b](part3[k, i, b]^2) + 1e-06) - part3[k, i, c]
         * sum[e](∂E/∂q[k, i, e] * part3[k, i, e]) * part5[i, k]^3))
 
 Recognised:

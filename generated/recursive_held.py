@@ -17,7 +17,7 @@
 
 The energy:
 
-    z[i, a] = x[i, a] / sqrt(1e-06 + sum[b](x[i, b]^2) / d)
+    z[i, a] = x[i, a] / sqrt(sum[b](x[i, b]^2) / d + 1e-06)
     c[j, a] = input(z[j, a])
     part1[k, j, a] = rope[c](sum[b](c[j, b] * K[k, c, b]), j)[a]
     s[k, i, j] = beta * sum[a](part1[k, j, a] * rope[c](sum[b](z[i, b] * Q[k, c, b]), i)[a])
@@ -183,8 +183,8 @@ class RecursiveHeld(nn.Module):
             normaliser = _logsumexp(s.transpose(-3, -2), mask[:, None], -1, empty=0.0)  # [..., token, heads]
             # [..., token, heads, token]
             weights = torch.exp(torch.where(mask[:, None], s.transpose(-3, -2) - normaliser[..., None], -math.inf))
-            all_weights = torch.einsum("...ihj,...hjr->...ihr", weights, all_)  # [..., token, heads, r]
-            unrotated = _rotate(all_weights, cos[:, None], -sin[:, None])  # [..., token, heads, r]
+            product = torch.einsum("...ihj,...hjr->...ihr", weights, all_)  # [..., token, heads, r]
+            unrotated = _rotate(product, cos[:, None], -sin[:, None])  # [..., token, heads, r]
             x = x + eta * torch.einsum("...ihr,hrd->...id", unrotated, Q)
         return x.to(dtype)
 

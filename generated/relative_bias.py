@@ -16,13 +16,13 @@
 
 The energy:
 
-    z[i, a] = x[i, a] / sqrt(1e-06 + sum[b](x[i, b]^2) / d)
+    z[i, a] = x[i, a] / sqrt(sum[b](x[i, b]^2) / d + 1e-06)
     s[k, i, j] = B[k, i - j] + beta * sum[b, a, c](z[i, a] * K[k, b, c] * Q[k, b, a] * given(z[j, c]))
     E[i] = -sum[k](logsumexp[i - span < j if j ≤ i](s[k, i, j])) / beta
 
 Derived from it:
 
-    x[i, a] ← x[i, a] + sum[k, b, j, c](K[k, b, c] * Q[k, b, a] * given(x[j, c] / sqrt(1e-06 + sum[e](x[j, e]^2) / d)) *
+    x[i, a] ← x[i, a] + sum[k, b, j, c](K[k, b, c] * Q[k, b, a] * given(x[j, c] / sqrt(sum[e](x[j, e]^2) / d + 1e-06)) *
         softmax[i - span < j if j ≤ i](s[k, i, j]))
 
 Recognised:
@@ -198,8 +198,8 @@ class RelativeBias(nn.Module):
         table = _with_zero(B.mT, -2)
         B_read = table[place].movedim(-1, -3)  # [heads, token, token]
         Kz_context = torch.einsum("...id,hrd->...hir", z_context, K)  # [..., heads, token, r]
-        QzKz_context = torch.einsum("...id,hrd->...hir", z, Q) @ Kz_context.mT  # [..., heads, token, token]
-        s = B_read + self.beta * QzKz_context  # [..., heads, token, token]
+        product = torch.einsum("...id,hrd->...hir", z, Q) @ Kz_context.mT  # [..., heads, token, token]
+        s = B_read + self.beta * product  # [..., heads, token, token]
         mask = (positions - self.span)[:, None] < positions  # [token, token]
         mask_2 = mask & (positions <= positions[:, None])  # [token, token]
         E = -_logsumexp(s.transpose(-3, -2), mask_2[:, None], -1, empty=0.0).sum(-1) / self.beta  # [..., token]

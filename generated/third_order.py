@@ -17,7 +17,7 @@
 
 The energy:
 
-    z[i, a] = x[i, a] / sqrt(1e-06 + sum[b](x[i, b]^2) / d)
+    z[i, a] = x[i, a] / sqrt(sum[b](x[i, b]^2) / d + 1e-06)
     c[j, a] = given(z[j, a])
     s[k, i, j, l] = beta * sum[e, a, b, c](c[j, a] * c[l, b] * z[i, c] * K[k, e, a] * L[k, e, b] * Q[k, e, c])
     E[i] = -sum[k](logsumexp[j ≤ i, l ≤ j](s[k, i, j, l])) / beta
@@ -25,8 +25,8 @@ The energy:
 Derived from it:
 
     x[i, a] ← x[i, a] + sum[k, b, j, l, c, e](K[k, b, c] * L[k, b, e] * Q[k, b, a] * softmax[j ≤ i, l ≤ j](s[k, i, j,
-        l]) * given(x[j, c] / sqrt(1e-06 + sum[f](x[j, f]^2) / d)) * given(x[l, e] / sqrt(1e-06 + sum[f](x[l, f]^2) /
-        d)))
+        l]) * given(x[j, c] / sqrt(sum[f](x[j, f]^2) / d + 1e-06)) * given(x[l, e] / sqrt(sum[f](x[l, f]^2) / d +
+        1e-06)))
 
 Recognised:
 
@@ -181,9 +181,9 @@ class ThirdOrder(nn.Module):
             Kz = torch.einsum("...id,hrd->...hir", z, K)  # [..., heads, token, r]
             all_Kz = Kz if cache is None else cache.extend((1, repeat), Kz, 3, -2)  # [..., heads, token, r]
             Qz = torch.einsum("...id,hrd->...hir", z, Q)  # [..., heads, token, r]
-            all_KzQz = torch.einsum("...hjr,...hir->...hijr", all_Kz, Qz)  # [..., heads, token, token, r]
-            product = torch.einsum("...hijr,...hkr->...hijk", all_KzQz, all_Lz)  # [..., heads, token, token, token]
-            s = self.beta * product  # [..., heads, token, token, token]
+            product = torch.einsum("...hjr,...hir->...hijr", all_Kz, Qz)  # [..., heads, token, token, r]
+            product_2 = torch.einsum("...hijr,...hkr->...hijk", product, all_Lz)  # [..., heads, token, token, token]
+            s = self.beta * product_2  # [..., heads, token, token, token]
             normaliser = _logsumexp(s.transpose(-4, -3), mask[:, None], (-2, -1), empty=0.0)  # [..., token, heads]
             # [..., token, heads, token, token]
             weights = torch.exp(
@@ -193,9 +193,9 @@ class ThirdOrder(nn.Module):
             all_Kz_2 = Kz_2 if cache is None else cache.extend((2, repeat), Kz_2, 3, -2)  # [..., heads, token, r]
             Lz_2 = torch.einsum("...id,hrd->...hir", z, L)  # [..., heads, token, r]
             all_Lz_2 = Lz_2 if cache is None else cache.extend((3, repeat), Lz_2, 3, -2)  # [..., heads, token, r]
-            product_2 = torch.einsum("...hir,...hjr->...hijr", all_Kz_2, all_Lz_2)  # [..., heads, token, token, r]
-            product_3 = torch.einsum("...ihjk,...hjkr->...ihr", weights, product_2)  # [..., token, heads, r]
-            x = x + torch.einsum("...ihr,hrd->...id", product_3, Q)
+            product_3 = torch.einsum("...hir,...hjr->...hijr", all_Kz_2, all_Lz_2)  # [..., heads, token, token, r]
+            product_4 = torch.einsum("...ihjk,...hjkr->...ihr", weights, product_3)  # [..., token, heads, r]
+            x = x + torch.einsum("...ihr,hrd->...id", product_4, Q)
         return x.to(dtype)
 
     def _energy(self, x: Tensor, context: Tensor) -> Tensor:
@@ -210,10 +210,10 @@ class ThirdOrder(nn.Module):
         z = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6)  # [..., token, d]
         Kz_context = torch.einsum("...id,hrd->...hir", z_context, K)  # [..., heads, token, r]
         Qz = torch.einsum("...id,hrd->...hir", z, Q)  # [..., heads, token, r]
-        Kz_contextQz = torch.einsum("...hjr,...hir->...hijr", Kz_context, Qz)  # [..., heads, token, token, r]
+        product = torch.einsum("...hjr,...hir->...hijr", Kz_context, Qz)  # [..., heads, token, token, r]
         Lz_context = torch.einsum("...id,hrd->...hir", z_context, L)  # [..., heads, token, r]
-        product = torch.einsum("...hijr,...hkr->...hijk", Kz_contextQz, Lz_context)  # [..., heads, token, token, token]
-        s = self.beta * product  # [..., heads, token, token, token]
+        product_2 = torch.einsum("...hijr,...hkr->...hijk", product, Lz_context)  # [..., heads, token, token, token]
+        s = self.beta * product_2  # [..., heads, token, token, token]
         positions = torch.arange(n, device=x.device)  # [token]
         mask = positions <= positions[:, None]  # [token, token]
         mask_2 = mask[..., None] & mask  # [token, token, token]
@@ -232,9 +232,9 @@ class ThirdOrder(nn.Module):
         product_2: Tensor,
     ) -> tuple[Tensor]:
         """What a block of rows reads from all columns."""
-        all_KzQz = torch.einsum("...hjr,...hir->...hijr", all_Kz, Qz)  # [..., heads, token, token, r]
-        product = torch.einsum("...hijr,...hkr->...hijk", all_KzQz, all_Lz)  # [..., heads, token, token, token]
-        s = self.beta * product  # [..., heads, token, token, token]
+        product = torch.einsum("...hjr,...hir->...hijr", all_Kz, Qz)  # [..., heads, token, token, r]
+        product_3 = torch.einsum("...hijr,...hkr->...hijk", product, all_Lz)  # [..., heads, token, token, token]
+        s = self.beta * product_3  # [..., heads, token, token, token]
         mask_2 = (positions <= rows[:, None])[..., None] & mask  # [token, token, token]
         normaliser = _logsumexp(s.transpose(-4, -3), mask_2[:, None], (-2, -1), empty=0.0)  # [..., token, heads]
         # [..., token, heads, token, token]

@@ -15,7 +15,7 @@
 
 The energy:
 
-    z[i, a] = x[i, a] / sqrt(1e-06 + sum[b](x[i, b]^2) / d)
+    z[i, a] = x[i, a] / sqrt(sum[b](x[i, b]^2) / d + 1e-06)
     m[i, a] = sum[o](kernel[o, a] * given(z[i - o, a]))
     E[i] = -sum[a, c](V[a, c] * m[i, c] * integral[silu](sum[b](W[a, b] * z[i, b])))
 
