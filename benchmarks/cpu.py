@@ -105,7 +105,7 @@ def main() -> None:
     if options.compiled:
         contenders["torch.compile of that"] = torch.compile(lambda x: by_functional_gradient(x, layer))
     expected = by_hand(x, layer)
-    for name, run in contenders.items():
+    for run in contenders.values():
         torch.testing.assert_close(run(x), expected, rtol=1e-3, atol=1e-3)
         seconds(run, x, cotangent)
     times: dict[str, list[float]] = {name: [] for name in contenders}
