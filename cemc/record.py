@@ -80,7 +80,7 @@ def changed(record: AnyRecord, **named: Any) -> AnyRecord:
     return type(record)(**{**record.__dict__, **named})
 
 
-def dataclass(*, frozen: bool) -> Callable[[type[Any]], type[Any]]:
+def dataclass(*, frozen: bool, eq: bool = True) -> Callable[[type[Any]], type[Any]]:
     """`dataclasses.dataclass(frozen=True)` with the methods of `Record`. What `fields`, `replace` and `match` need is
     there: a module of many classes imports this one instead, and for type checkers the original, and changes nothing
     else. A class and its subclasses must be made by the same one of the two."""
@@ -91,7 +91,7 @@ def dataclass(*, frozen: bool) -> Callable[[type[Any]], type[Any]]:
         made = dataclasses.dataclass(init=False, repr=False, eq=False)(cls)
         made.record_fields = tuple(made.__dataclass_fields__)
         made.named_fields = ()
-        for name in ("__init__", "__setattr__", "__delattr__", "__eq__", "__hash__", "__repr__"):
+        for name in ("__init__", "__setattr__", "__delattr__", "__repr__", *(("__eq__", "__hash__") if eq else ())):
             setattr(made, name, Record.__dict__[name])
         return made
 

@@ -13,9 +13,13 @@ Build nodes only through `cemc.program.graph.Graph`, which makes equal nodes ide
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from dataclasses import dataclass
+else:
+    from cemc.record import dataclass
 
 Kind = Literal["real", "integer", "truth"]
 
