@@ -177,12 +177,11 @@ class _Check:
 
 
 def _print_report(report: CheckReport) -> None:
-    """One line for each energy and backend; where it fails, one for each quantity."""
+    """A verdict for each energy and backend, and the largest relative error of each quantity."""
     verdict = "ok" if report.passed else "FAILED"
     print(f"{report.energy}  {report.backend:8}  {verdict}  largest relative error {report.largest:.1e}")
+    print(f"    update {report.update:.1e}, energy {report.value:.1e}")
+    if report.gradients:
+        print(f"    gradient to {', '.join(f'{name} {error:.1e}' for name, error in report.gradients.items())}")
     if not report.passed:
         print(f"    worst: {report.worst}")
-        quantities = {"update": report.update, "energy": report.value}
-        quantities |= {f"gradient to {name}": error for name, error in report.gradients.items()}
-        for name, error in quantities.items():
-            print(f"    {name}: {error:.1e}")

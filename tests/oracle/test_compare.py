@@ -15,7 +15,8 @@ from cemc.oracle.compare import TOLERANCE, Comparison, build, relative_error
 from cemc.oracle.draw import draw, draw_sizes
 from tests.oracle.support import typed
 
-MLP = typed((Path(__file__).parents[2] / "examples" / "energies" / "cem_mlp.cem").read_text().replace("integral[silu]", "integral[sin]"))
+GATED = (Path(__file__).parents[2] / "examples" / "energies" / "cem_mlp.cem").read_text()
+MLP = typed(GATED.replace("integral[silu]", "integral[sin]"))
 MIXED = """
 energy mixed(d, heads = 2, r = d / heads, taps = 3) {
   axis source
