@@ -38,7 +38,8 @@ def cem_files(draw: Callable[[st.SearchStrategy[Any]], Any], budget: int = 4, fo
     """The text of a file with one energy. Larger budgets write deeper expressions; `foreign`: with subscripts made of
     indices of other axes."""
     header = {"d": "d", "h": "h = 2", "r": draw(st.sampled_from(["r", "r = 2 * d", "r = d + 1"]))}
-    writer = Writer(draw, tuple(header), even=frozenset(draw(st.sets(st.sampled_from(["d", "r"])))), foreign=foreign)
+    even = draw(st.sets(st.sampled_from(["d", "r"]), max_size=1 if header["r"] == "r = d + 1" else 2))
+    writer = Writer(draw, tuple(header), frozenset(even), foreign)
     tables, lines = _declarations(writer)
     variable = "x"
     if writer.chance(2):
