@@ -189,6 +189,9 @@ class Lowering:
         body, condition, indices = expr.args
         factors = [self.value(factor, versions) for factor in factors_of(body)]
         factors = self._apply_masks(factors, [self.value(t, versions) for t in conjuncts(condition)])
+        # A table need not vary along all its indices; the sum over one it does not vary along is a factor.
+        present = set(frame_of(factors))
+        factors += [self.values.size(symbol.axis) for symbol in indices if symbol not in present]
         output = tuple(label for label in frame_of(factors) if label not in set(indices))
         return contract(self.values, factors, output, self._size)
 
