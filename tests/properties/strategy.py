@@ -143,7 +143,7 @@ def _update(writer: Writer, energies: list[str], variable: str, tables: list[Tab
     if writer.chance(4):
         # Evaluated once, at the layer's input, and read below.
         statements.append(f"a[i in token] = {writer.vector(everything, 'd')}")
-        everything = replace(everything, tables=(*tables, Table("a", ("token", "d"), "definition")))
+        everything = replace(everything, tables=(*tables, Table("a", ("token", "d"), "local")))
     for name in energies:
         total = writer.pick([name, name, name, f"0.5 * {name}", f"{name} - 0.3 * {name}"])
         gradient = f"grad[{variable}]({total})[i]"

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from tests.properties.support import compiled, disagreement, draw, reads_the_future
 
 HERE = Path(__file__).parent
-PATHS = sorted([*(HERE / "energies").glob("*.cem"), *(HERE.parents[1] / "examples" / "energies").glob("*.cem")])
+SPINE = [HERE.parents[1] / "examples" / "energies" / f"{name}.cem" for name in ("cem_attention", "cem_mlp")]
+PATHS = sorted([*(HERE / "energies").glob("*.cem"), *SPINE])
 # Lengths around the sizes of blocks; the longest where cost is at most quadratic.
 LENGTHS = (1, 2, 3, 5, 9, 16, 17, 33, 64, 65, 70)
 SHORT = {"third_order": 6, "antisymmetric_pairs": 12}
