@@ -23,8 +23,7 @@ The energy:
 
 Derived from it:
 
-    x[i, a] ← x[i, a] + sum[k, b, j, c](K[k, b, c] * Q[k, b, a] * softmax[j ≤ i](s[k, i, j]) * given(x[j, c] /
-        sqrt(sum[e](x[j, e]^2) / d + 1e-06)))
+    x[i, a] ← x[i, a] + sum[k, b, j, c](K[k, b, c] * Q[k, b, a] * given(z[j, c]) * softmax[j ≤ i](s[k, i, j]))
 
 Recognised:
 

@@ -34,9 +34,9 @@ def by_row_blocks(split: Split, runtime: frozenset[str], causal: bool, graph: Gr
     scalars = scalars_in(order)
     children = dict.fromkeys(c for n in order if n.number in inside for c in operands(n) if c.number not in inside)
     reads = tuple(c for c in children if c.number not in scalars and not _is_parameter(c))
-    named = {
-        axis for n in order if n.number in inside for axis in (*n.dims, *([n.axis] if isinstance(n, Size) else []))
-    }
+    nodes = [n for n in order if n.number in inside]
+    named = {axis for n in nodes for p, axis in enumerate(n.dims) if p not in _rows(split, n)}
+    named |= {n.axis for n in children if isinstance(n, Size)}
     seen = {axis for n in reads for p, axis in enumerate(n.dims) if p not in _rows(split, n)}
     if named & runtime - seen:
         # Nothing that goes into the region tells the length of an axis it runs over.

@@ -115,7 +115,8 @@ class Values:
 
     def einsum(self, operands: Sequence[Value], output: tuple[IndexSymbol, ...]) -> Value:
         """Sum over every label that is not in `output` of the product of the operands."""
-        operands = [self.real(value) for value in operands]
+        # In one order, so that equal products are one node.
+        operands = sorted((self.real(value) for value in operands), key=lambda value: value.node.number)
         rest = [label for label in frame_of(operands) if label not in output]
         frame = (*output, *rest)
         if len(operands) == 1 and not rest:

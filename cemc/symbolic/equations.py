@@ -75,7 +75,8 @@ class _Printer:
         self._symbolic = symbolic
         self._names: dict[str, str] = {}
         taken = set(symbolic.tables.names()) | set(symbolic.energy.parameters) | set(symbolic.energy.states)
-        taken |= set(symbolic.energy.givens)
+        taken |= set(symbolic.energy.givens) | set(symbolic.energy.constants) | set(symbolic.energy.header)
+        self._taken = taken
         self._parts = (f"part{n}" for n in count(1) if f"part{n}" not in taken)
         self._symbols: dict[IndexSymbol, str] = {}
         self._shared: dict[Basic, str] = {}
@@ -117,11 +118,11 @@ class _Printer:
         symbols = list(table.indices)
         symbols += [n for n in postorder(table.body) if isinstance(n, IndexSymbol) and n not in table.indices]
         labels: dict[IndexSymbol, str] = {}
-        taken: set[str] = set()
+        taken: set[str] = set(self._taken)
         for symbol in dict.fromkeys(symbols):
             if symbol.name:
                 label = symbol.name
-                while label in taken:
+                while label in labels.values():
                     label += "′"
                 labels[symbol] = label
                 taken.add(label)

@@ -74,7 +74,10 @@ class _Guard:
                 if plain and self._tables[node.name].origin not in ("local", "assignment"):
                     indices = self._tables[node.name].indices
                     mapping = dict(zip(indices, node.subscripts, strict=True))
-                    return self.expr(substitute(self._bodies[node.name], mapping, self._free), condition)
+                    written_out = substitute(self._bodies[node.name], mapping, self._free)
+                    guarded = self.expr(written_out, condition)
+                    # Where there was nothing to guard, the definition keeps its name.
+                    return node if guarded is self.expr(written_out, ONE) else guarded
             return node
         if isinstance(node, Select):
             truth, then, otherwise = node.args
@@ -172,6 +175,9 @@ def _risky(node: Basic) -> Expr | None:
         operand = node.args[0]
     elif isinstance(node, Apply) and node.function in _SAFE:
         operand = node.arguments[0]
+        if node.function == "rsqrt" and any(term.is_Rational and term > 0 for term in Add.make_args(operand)):
+            # A norm: the sum of squares has an eps added to it.
+            return None
     else:
         return None
     return operand if any(isinstance(part, (Entry, IndexSymbol)) for part in postorder(operand)) else None

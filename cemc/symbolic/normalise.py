@@ -21,6 +21,7 @@ from cemc.notation.nodes import (
     ONE,
     TRUTHS,
     ZERO,
+    Apply,
     AxisSize,
     Compare,
     Entry,
@@ -260,7 +261,14 @@ def _product(parts: tuple[Basic, ...]) -> Expr:
             stack.append(part.args[1])
         else:
             factors.append(part)
-    return _select(all_of(*truths), Mul(*factors), ZERO)
+    return _select(all_of(*truths), Mul(*_without_steps(factors)), ZERO)
+
+
+def _without_steps(factors: list[Basic]) -> list[Basic]:
+    """step(u) times a power of relu(u) is that power."""
+    bases = {f.args[0] if f.is_Pow and f.args[1].is_positive else f for f in factors}
+    rectified = {f.arguments[0] for f in bases if isinstance(f, Apply) and f.function == "relu"}
+    return [f for f in factors if not (isinstance(f, Apply) and f.function == "step" and f.arguments[0] in rectified)]
 
 
 def _select(condition: Basic, then: Basic, otherwise: Basic) -> Expr:

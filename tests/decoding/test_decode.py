@@ -30,7 +30,9 @@ def energies() -> dict[str, tuple[Path, Energy]]:
     for path in FILES:
         source = read_source(path)
         for energy in analyse(parse(source), source).energies:
-            found[energy.name] = (path, energy)
+            # Names are not unique: the gallery and the tests have energies of one name.
+            name = energy.name if path.parent.parent.name == "examples" else f"{energy.name} in tests"
+            found[name] = (path, energy)
     return found
 
 
@@ -39,7 +41,8 @@ def configuration(energy: Energy, seed: int = 0, batch: Sequence[int] = (2,), to
 
 
 def layer_of(name: str, drawn: Configuration, backend: str) -> Any:
-    return build(load(energies()[name][0], name), drawn, backend)
+    path, energy = energies()[name]
+    return build(load(path, energy.name), drawn, backend)
 
 
 def outputs(result: Tensor | Sequence[Tensor]) -> list[Tensor]:

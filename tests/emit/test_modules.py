@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import copy
 import io
+import os
 import pickle
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -46,10 +48,27 @@ def test_compiled_with_givens_and_under_autocast() -> None:
     torch.testing.assert_close(energy(x, **givens), layer.energy(x, **givens))
 
 
-def test_compiled_with_the_default_compiler() -> None:
-    layer: Any = layer_class(MLP)(d=8, f=16)
-    x = torch.randn(3, 5, 8)
-    torch.testing.assert_close(torch.compile(layer, fullgraph=True)(x), layer(x))
+DEFAULT_COMPILER = """
+import torch
+from cem_mlp import CemMlp
+layer, x = CemMlp(d=8, f=16), torch.randn(3, 5, 8)
+torch.testing.assert_close(torch.compile(layer, fullgraph=True)(x), layer(x))
+print("the same")
+"""
+
+
+def test_compiled_with_the_default_compiler(tmp_path: Path) -> None:
+    """In a process that finds torch under a path without blanks: its C++ compilation does not work under one with."""
+    (tmp_path / "packages").symlink_to(Path(torch.__file__).parents[1])
+    (tmp_path / "cem_mlp.py").write_text((Path(__file__).parents[2] / "generated" / "cem_mlp.py").read_text())
+    path = os.pathsep.join([str(tmp_path / "packages"), str(tmp_path)])
+    run = subprocess.run(
+        [sys.executable, "-c", DEFAULT_COMPILER],
+        env={**os.environ, "PYTHONPATH": path, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache")},
+        capture_output=True,
+        text=True,
+    )
+    assert run.stdout == "the same\n", run.stderr
 
 
 def test_copies_and_pickles() -> None:

@@ -21,7 +21,7 @@ BATCHES = ((), (2,), (1, 3), (2, 3))
 
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
 @settings(
-    max_examples=12,
+    max_examples=16,
     deadline=None,
     derandomize=True,
     database=None,

@@ -9,7 +9,9 @@ from tests.properties.strategy import cem_files
 from tests.properties.support import compare_text
 
 
-@settings(max_examples=40, deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(
+    max_examples=150, deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
+)
 @given(text=cem_files(), seed=st.integers(0, 3))
 def test_random_files_agree_with_the_oracle(text: str, seed: int) -> None:
     assert not compare_text(text, seed)

@@ -13,7 +13,9 @@ from tests.semantics.support import faults
 
 
 def test_every_attribute_of_a_module_is_known() -> None:
-    assert {*dir(torch.nn.Module()), *dir(torch.nn.Module)} <= MODULE_ATTRIBUTES
+    # torch.compile adds one of its own, with a name no energy can have, once it has run in the process.
+    attributes = {n for n in {*dir(torch.nn.Module()), *dir(torch.nn.Module)} if not n.startswith("___")}
+    assert attributes <= MODULE_ATTRIBUTES
 
 
 @pytest.mark.parametrize(
