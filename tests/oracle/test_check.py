@@ -32,8 +32,8 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
-def reports(path: Path, **options: int) -> dict[tuple[str, str], CheckReport]:
-    return {(report.energy, report.backend): report for report in check_file(path, rounds=3, **options)}
+def reports(path: Path, seed: int = 0) -> dict[tuple[str, str], CheckReport]:
+    return {(report.energy, report.backend): report for report in check_file(path, seed, rounds=3)}
 
 
 def test_every_energy_on_every_backend(path: Path) -> None:
