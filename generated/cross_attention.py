@@ -26,18 +26,22 @@ Derived from it:
 
     x[i, a] ← x[i, a] + sum[k, c, j, b](m[j, b] * K[k, c, b] * Q[k, c, a] * softmax[j if 0 < valid[j]](s[k, i, j]))
 
-Nothing was recognised, so all backends run the same plain operations of torch:
+Recognised:
 
-    the mask is neither empty nor causal
+    pairwise: sums over pairs, by blocks of rows that are computed again in backward
+
+backend "torch" uses torch's fused operations for it; "generic" is differentiable any number of times.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from contextlib import nullcontext
 
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 
 class CrossAttention(nn.Module):
@@ -98,8 +102,12 @@ class CrossAttention(nn.Module):
         steps = _repeats(1 if steps is None else steps)
         if cache is not None:
             cache.check(batch, x.shape[-2], steps)
+        low = _product_dtype(x)
         with _autocast_off(x):
-            result = self._update(x, m, valid, steps)
+            if self.backend == "generic":
+                result = self._update_generic(x, m, valid, steps)
+            else:
+                result = self._update_torch(x, m, valid, steps, low)
         if cache is None:
             return result
         cache.tokens += x.shape[-2]
@@ -130,7 +138,25 @@ class CrossAttention(nn.Module):
     def extra_repr(self) -> str:
         return f"d={self.d}, e={self.e}, heads={self.heads}, r={self.r}, beta={self.beta}, backend={self.backend!r}"
 
-    def _update(self, x: Tensor, m: Tensor, valid: Tensor, steps: int) -> Tensor:
+    def _update_torch(self, x: Tensor, m: Tensor, valid: Tensor, steps: int, low: torch.dtype) -> Tensor:
+        """`steps` updates; matrix products in dtype `low`, the rest in `acc`."""
+        dtype, acc = x.dtype, torch.promote_types(x.dtype, torch.float32)
+        x, m = x.to(acc), m.to(acc)
+        valid = valid.long()
+        Q = self.Q.to(low)  # [heads, r, d]
+        K = self.K.to(low)  # [heads, r, e]
+        Km = torch.einsum("...ie,hre->...hir", m.to(low), K).to(acc)  # [..., heads, source, r]
+        mask = 0 < valid  # [..., source]
+        for _ in range(steps):
+            z = (x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6)).to(low)  # [..., token, d]
+            Qz = torch.einsum("...id,hrd->...hir", z, Q).to(acc)  # [..., heads, token, r]
+            product = _by_blocks(
+                self._rows, (Km, Qz, mask), rows=((), (-2,), ()), columns=((), (), ()), results=(-3,), causal=True
+            )[0]
+            x = x + torch.einsum("...ihr,hrd->...id", product.to(low), Q).to(acc)
+        return x.to(dtype)
+
+    def _update_generic(self, x: Tensor, m: Tensor, valid: Tensor, steps: int) -> Tensor:
         """`steps` updates."""
         dtype, acc = x.dtype, torch.promote_types(x.dtype, torch.float32)
         x, m = x.to(acc), m.to(acc)
@@ -164,6 +190,15 @@ class CrossAttention(nn.Module):
         allowed = mask[..., None, None, :] & (s.transpose(-3, -2) > -math.inf)
         E = -_logsumexp(s.transpose(-3, -2), allowed, -1, empty=0.0).sum(-1) / self.beta  # [..., token]
         return E.to(dtype)
+
+    def _rows(self, Km: Tensor, Qz: Tensor, mask: Tensor) -> tuple[Tensor]:
+        """What a block of rows reads from all columns."""
+        s = self.beta * (Qz @ Km.mT)  # [..., heads, token, source]
+        allowed = mask[..., None, None, :] & (s.transpose(-3, -2) > -math.inf)
+        normaliser = _logsumexp(s.transpose(-3, -2), allowed, -1, empty=0.0)  # [..., token, heads]
+        # [..., token, heads, source]
+        weights = torch.exp(torch.where(allowed, s.transpose(-3, -2) - normaliser[..., None], -math.inf))
+        return (torch.einsum("...ihj,...hjr->...ihr", weights, Km),)
 
 
 def _size(name: str, value: int) -> int:
@@ -248,6 +283,47 @@ def _autocast_off(x: Tensor) -> torch.autocast | nullcontext[None]:
     """Suspends autocast: the layer casts by itself."""
     kind = x.device.type
     return torch.autocast(kind, enabled=False) if torch.amp.is_autocast_available(kind) else nullcontext()
+
+
+def _product_dtype(x: Tensor) -> torch.dtype:
+    """The dtype of matrix products: that of autocast where it is on, else that of x."""
+    kind = x.device.type
+    if x.dtype == torch.float64 or not torch.amp.is_autocast_available(kind) or not torch.is_autocast_enabled(kind):
+        return x.dtype
+    return torch.get_autocast_dtype(kind)
+
+
+def _by_blocks(
+    function: Callable[..., tuple[Tensor, ...]],
+    tensors: tuple[Tensor, ...],
+    *,
+    rows: tuple[tuple[int, ...], ...],
+    columns: tuple[tuple[int, ...], ...],
+    results: tuple[int, ...],
+    causal: bool = False,
+    size: int = 128,
+) -> list[Tensor]:
+    """`function` of blocks of `size` rows of the tensors, its results joined along dimensions `results`.
+
+    `rows` and `columns` are the dimensions of each tensor that run over them. In backward a block is computed again, so
+    the memory needed is that of one block. `causal`: rows, the last ones, read no column after themselves.
+    """
+    count = next(u.shape[dims[0]] for u, dims in zip(tensors, rows, strict=True) if dims)
+    found = []
+    for start in range(0, max(count, 1), size):
+        stop = min(start + size, count)
+        block = []
+        for u, row_dims, column_dims in zip(tensors, rows, columns, strict=True):
+            for dim in row_dims:
+                u = u.narrow(dim, start, stop - start)
+            for dim in column_dims if causal else ():
+                u = u.narrow(dim, 0, u.shape[dim] - count + stop)
+            block.append(u)
+        if count <= size or not torch.is_grad_enabled():
+            found.append(function(*block))
+        else:
+            found.append(checkpoint(function, *block, use_reentrant=False, preserve_rng_state=False))
+    return [torch.cat(parts, dim) for parts, dim in zip(zip(*found, strict=True), results, strict=True)]
 
 
 class _Cache:

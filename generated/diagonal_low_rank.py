@@ -18,19 +18,18 @@
 
 The energy:
 
-    z[i, a] = x[i, a] / sqrt(sum[b](x[i, b]^2) / d + 1e-06)
-    c[j, a] = given(z[j, a])
-    diagonal[k, i, j] = sum[a](a[k, a] * c[j, a] * z[i, a])
-    part1[k, j, a] = rope[c](sum[b](c[j, b] * K[k, c, b]), j)[a]
-    low_rank[k, i, j] = sum[a](part1[k, j, a] * rope[c](sum[b](z[i, b] * Q[k, c, b]), i)[a])
+    z[i, b] = x[i, b] / sqrt(sum[e](x[i, e]^2) / d + 1e-06)
+    c[j, b] = given(z[j, b])
+    diagonal[k, i, j] = sum[b](a[k, b] * c[j, b] * z[i, b])
+    part1[k, j, b] = rope[f](sum[e](c[j, e] * K[k, f, e]), j)[b]
+    low_rank[k, i, j] = sum[b](part1[k, j, b] * rope[f](sum[e](z[i, e] * Q[k, f, e]), i)[b])
     part2[i, k, j] = beta * (diagonal[k, i, j] + low_rank[k, i, j])
     E[i] = -sum[k](logsumexp[j ≤ i](part2[i, k, j])) / beta
 
 Derived from it:
 
-    x[i, a] ← x[i, a] + sum[k, b](Q[k, b, a] * rope⁻¹[c](sum[j](part1[k, j, c] * softmax[j ≤ i](part2[i, k, j])), i)[b])
-        + sum[k′, j′′](a[k′, a] * softmax[j′′ ≤ i](part2[i, k′, j′′]) * given(x[j′′, a] / sqrt(sum[e](x[j′′, e]^2) / d +
-        1e-06)))
+    x[i, b] ← x[i, b] + sum[k′, j′′](a[k′, b] * c[j′′, b] * softmax[j′′ ≤ i](part2[i, k′, j′′])) + sum[k, e](Q[k, e, b]
+        * rope⁻¹[f](sum[j](part1[k, j, f] * softmax[j ≤ i](part2[i, k, j])), i)[e])
 
 Recognised:
 
@@ -213,8 +212,8 @@ class DiagonalLowRank(nn.Module):
         diagonal = torch.einsum("...id,...hjd->...hij", z, az_context)  # [..., heads, token, token]
         positions = torch.arange(n, device=x.device)  # [token]
         cos, sin = _rotary(positions, self.r, 10000, acc)
-        rotated = _rotate(torch.einsum("...id,hrd->...hir", z_context, K), cos, sin)  # [..., heads, token, r]
         rotated_Qz = _rotate(torch.einsum("...id,hrd->...hir", z, Q), cos, sin)  # [..., heads, token, r]
+        rotated = _rotate(torch.einsum("...id,hrd->...hir", z_context, K), cos, sin)  # [..., heads, token, r]
         low_rank = rotated_Qz @ rotated.mT  # [..., heads, token, token]
         scores = self.beta * (diagonal.transpose(-3, -2) + low_rank.transpose(-3, -2))  # [..., token, heads, token]
         mask = positions <= positions[:, None]  # [token, token]

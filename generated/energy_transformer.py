@@ -28,10 +28,9 @@ The energy:
 
 Derived from it:
 
-    x[i, a] ← x[i, a] - alpha * (-sum[b](M[b, a] * relu(sum[c](M[b, c] * g[i, c])) * [sum[c](M[b, c] * g[i, c]) > 0]) -
-        sum[k, g, i′, f](part1[i′, f] * K[k, g, a] * Q[k, g, f] * softmax[i ≠ i′](s[k, i′, i]) / sqrt(sum[e](part1[i′,
-        e]^2) / d + 1e-06)) - sum[k′, l, j′, h](part1[j′, h] * K[k′, l, h] * Q[k′, l, a] * softmax[j′ ≠ i](s[k′, i, j′])
-        / sqrt(sum[e](part1[j′, e]^2) / d + 1e-06)))
+    x[i, a] ← x[i, a] - alpha * (-sum[b](M[b, a] * relu(sum[c](M[b, c] * g[i, c]))) - sum[k, f, i′, e](g[i′, e] * K[k,
+        f, a] * Q[k, f, e] * softmax[i ≠ i′](s[k, i′, i])) - sum[k′, l, j′, h](g[j′, h] * K[k′, l, h] * Q[k′, l, a] *
+        softmax[j′ ≠ i](s[k′, i, j′])))
 
 Recognised:
 
@@ -147,27 +146,25 @@ class EnergyTransformer(nn.Module):
         for _ in range(steps):
             term = x - x.mean(-1, keepdim=True)  # [..., token, d]
             g = (term * torch.rsqrt(term.square().mean(-1, keepdim=True) + 1e-6)).to(low)  # [..., token, d]
-            Mg = F.linear(g, M).to(acc)  # [..., token, memories]
+            Qg = torch.einsum("...id,hrd->...hir", g, Q)  # [..., heads, token, r]
             Kg = torch.einsum("...id,hrd->...hir", g, K)  # [..., heads, token, r]
-            s = self.beta * (torch.einsum("...id,hrd->...hir", g, Q) @ Kg.mT).to(acc)  # [..., heads, token, token]
+            s = self.beta * (Qg @ Kg.mT).to(acc)  # [..., heads, token, token]
             normaliser = _logsumexp(s, mask, -1, empty=0.0)  # [..., heads, token]
             # [..., token, heads, token]
             weights = torch.exp(
                 torch.where(mask_2[:, None], s.movedim(-1, -3) - normaliser[..., None, :, :], -math.inf)
             ).to(low)
-            Qg = torch.einsum("...id,hrd->...hir", g, Q)  # [..., heads, token, r]
             normaliser_2 = _logsumexp(s.transpose(-3, -2), mask[:, None], -1, empty=0.0)  # [..., token, heads]
             # [..., token, heads, token]
             weights_2 = torch.exp(
                 torch.where(mask[:, None], s.transpose(-3, -2) - normaliser_2[..., None], -math.inf)
             ).to(low)
-            Kg_2 = torch.einsum("...id,hrd->...hir", g, K)  # [..., heads, token, r]
-            product = torch.einsum("...ihj,...hjr->...ihr", weights_2, Kg_2)  # [..., token, heads, r]
+            product = torch.einsum("...ihj,...hjr->...ihr", weights_2, Kg)  # [..., token, heads, r]
             product_2 = torch.einsum("...ihj,...hjr->...ihr", weights, Qg)  # [..., token, heads, r]
-            term_2 = (torch.relu(Mg) * torch.sign(torch.relu(Mg))).to(low)  # [..., token, memories]
-            term_3 = -torch.einsum("...ihr,hrd->...id", product_2, K).to(acc)  # [..., token, d]
-            term_4 = -torch.einsum("...ihr,hrd->...id", product, Q).to(acc)  # [..., token, d]
-            x = x - alpha * (term_3 + term_4 - (term_2 @ M).to(acc))
+            product_3 = (torch.relu(F.linear(g, M).to(acc)).to(low) @ M).to(acc)  # [..., token, d]
+            term_2 = -torch.einsum("...ihr,hrd->...id", product_2, K).to(acc)  # [..., token, d]
+            term_3 = -torch.einsum("...ihr,hrd->...id", product, Q).to(acc)  # [..., token, d]
+            x = x - alpha * (term_2 + term_3 - product_3)
         return x.to(dtype)
 
     def _update_generic(self, x: Tensor, steps: int) -> Tensor:
@@ -185,24 +182,23 @@ class EnergyTransformer(nn.Module):
         for _ in range(steps):
             term = x - x.mean(-1, keepdim=True)  # [..., token, d]
             g = term * torch.rsqrt(term.square().mean(-1, keepdim=True) + 1e-6)  # [..., token, d]
-            Mg = F.linear(g, M)  # [..., token, memories]
+            Qg = torch.einsum("...id,hrd->...hir", g, Q)  # [..., heads, token, r]
             Kg = torch.einsum("...id,hrd->...hir", g, K)  # [..., heads, token, r]
-            s = self.beta * (torch.einsum("...id,hrd->...hir", g, Q) @ Kg.mT)  # [..., heads, token, token]
+            s = self.beta * (Qg @ Kg.mT)  # [..., heads, token, token]
             normaliser = _logsumexp(s, mask, -1, empty=0.0)  # [..., heads, token]
             # [..., token, heads, token]
             weights = torch.exp(
                 torch.where(mask_2[:, None], s.movedim(-1, -3) - normaliser[..., None, :, :], -math.inf)
             )
-            Qg = torch.einsum("...id,hrd->...hir", g, Q)  # [..., heads, token, r]
             normaliser_2 = _logsumexp(s.transpose(-3, -2), mask[:, None], -1, empty=0.0)  # [..., token, heads]
             # [..., token, heads, token]
             weights_2 = torch.exp(torch.where(mask[:, None], s.transpose(-3, -2) - normaliser_2[..., None], -math.inf))
-            Kg_2 = torch.einsum("...id,hrd->...hir", g, K)  # [..., heads, token, r]
-            product = torch.einsum("...ihj,...hjr->...ihr", weights_2, Kg_2)  # [..., token, heads, r]
+            product = torch.einsum("...ihj,...hjr->...ihr", weights_2, Kg)  # [..., token, heads, r]
             product_2 = torch.einsum("...ihj,...hjr->...ihr", weights, Qg)  # [..., token, heads, r]
-            term_2 = -(torch.relu(Mg) * torch.sign(torch.relu(Mg))) @ M  # [..., token, d]
-            term_3 = -torch.einsum("...ihr,hrd->...id", product_2, K)  # [..., token, d]
-            x = x - alpha * (term_2 + term_3 - torch.einsum("...ihr,hrd->...id", product, Q))
+            term_2 = -torch.einsum("...ihr,hrd->...id", product_2, K)  # [..., token, d]
+            term_3 = -torch.einsum("...ihr,hrd->...id", product, Q)  # [..., token, d]
+            term_4 = term_2 + term_3 - torch.relu(F.linear(g, M)) @ M  # [..., token, d]
+            x = x - alpha * term_4
         return x.to(dtype)
 
     def _energy(self, x: Tensor) -> Tensor:

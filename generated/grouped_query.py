@@ -18,13 +18,13 @@ The energy:
 
     z[i, a] = x[i, a] / sqrt(sum[b](x[i, b]^2) / d + 1e-06)
     c[j, a] = given(z[j, a])
-    part1[k, j, a] = rope[c](sum[b](c[j, b] * K[k, c, b]), j)[a]
-    s[k, g, i, j] = beta * sum[a](part1[k, j, a] * rope[c](sum[b](z[i, b] * Q[k, g, c, b]), i)[a])
+    part1[k, j, a] = rope[e](sum[b](c[j, b] * K[k, e, b]), j)[a]
+    s[k, g, i, j] = beta * sum[a](part1[k, j, a] * rope[e](sum[b](z[i, b] * Q[k, g, e, b]), i)[a])
     E[i] = -sum[k, g](logsumexp[j ≤ i](s[k, g, i, j])) / beta
 
 Derived from it:
 
-    x[i, a] ← x[i, a] + sum[k, g, b](Q[k, g, b, a] * rope⁻¹[c](sum[j](part1[k, j, c] * softmax[j ≤ i](s[k, g, i, j])),
+    x[i, a] ← x[i, a] + sum[k, g, b](Q[k, g, b, a] * rope⁻¹[e](sum[j](part1[k, j, e] * softmax[j ≤ i](s[k, g, i, j])),
         i)[b])
 
 Recognised:
@@ -198,12 +198,12 @@ class GroupedQuery(nn.Module):
         n = x.shape[-2]
         Q = self.Q.to(acc)  # [groups, per, r, d]
         K = self.K.to(acc)  # [groups, r, d]
-        z_context = context * torch.rsqrt(context.square().mean(-1, keepdim=True) + 1e-6)  # [..., token, d]
+        z = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6)  # [..., token, d]
         positions = torch.arange(n, device=x.device)  # [token]
         cos, sin = _rotary(positions, self.r, 10000, acc)
-        rotated = _rotate(torch.einsum("...id,grd->...gir", z_context, K), cos, sin)  # [..., groups, token, r]
-        z = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6)  # [..., token, d]
         rotated_Qz = _rotate(torch.einsum("...id,gprd->...gpir", z, Q), cos, sin)  # [..., groups, per, token, r]
+        z_context = context * torch.rsqrt(context.square().mean(-1, keepdim=True) + 1e-6)  # [..., token, d]
+        rotated = _rotate(torch.einsum("...id,grd->...gir", z_context, K), cos, sin)  # [..., groups, token, r]
         product = torch.einsum("...gpir,...gjr->...gpij", rotated_Qz, rotated)  # [..., groups, per, token, token]
         s = self.beta * product  # [..., groups, per, token, token]
         mask = positions <= positions[:, None]  # [token, token]

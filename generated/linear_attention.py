@@ -14,15 +14,14 @@
 
 The energy:
 
-    E[i] = -sum[k, j′ ≤ i](sum[c, e, b](x[i, b] * K[k, c, e] * Q[k, c, b] * given(x[j′, e] / sqrt(sum[a](x[j′, a]^2) / d
-        + 1e-06)) / sqrt(sum[a](x[i, a]^2) / d + 1e-06))^2) / 2 / max(sum[j ≤ i](1), 1)
+    z[i, a] = x[i, a] / sqrt(sum[b](x[i, b]^2) / d + 1e-06)
+    c[j, a] = given(z[j, a])
+    E[i] = -sum[k, j′ ≤ i](sum[e, a, b](c[j′, a] * z[i, b] * K[k, e, a] * Q[k, e, b])^2) / 2 / max(sum[j ≤ i](1), 1)
 
 Derived from it:
 
-    part1[j′] = 1/sqrt(sum[b](x[j′, b]^2) / d + 1e-06)
-    x[i, a] ← x[i, a] + sum[k, e, j′ ≤ i, g, c, h, f](x[i, c] * K[k, e, f] * K[k, g, h] * Q[k, e, a] * Q[k, g, c] *
-        given(x[j′, h] / sqrt(sum[b](x[j′, b]^2) / d + 1e-06)) * given(x[j′, f] / sqrt(sum[b](x[j′, b]^2) / d + 1e-06))
-        / sqrt(sum[b](x[i, b]^2) / d + 1e-06)) / max(sum[j ≤ i](1), 1)
+    x[i, a] ← x[i, a] + sum[k, g, j′ ≤ i, h, f, b, e](c[j′, b] * c[j′, e] * z[i, f] * K[k, g, e] * K[k, h, b] * Q[k, g,
+        a] * Q[k, h, f]) / max(sum[j ≤ i](1), 1)
 
 Recognised:
 
@@ -128,22 +127,20 @@ class LinearAttention(nn.Module):
         positions = torch.arange(n, device=x.device)  # [token]
         rows = torch.arange(n - x.shape[-2], n, device=x.device)  # [token]
         for repeat in range(steps):
-            rsqrt = torch.rsqrt(x.square().mean(-1) + 1e-6)  # [..., token]
-            term = (rsqrt[..., None] * x).to(low)  # [..., token, d]
-            product = torch.einsum("...id,hrd->...hir", term, K).to(acc)  # [..., heads, token, r]
-            # [..., heads, token, r]
-            all_product = product if cache is None else cache.extend((0, repeat), product, 3, -2)
-            Qx = torch.einsum("...id,hrd->...ihr", x.to(low), Q).to(acc)  # [..., token, heads, r]
-            product_2, product_3 = _by_blocks(
+            z = (x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6)).to(low)  # [..., token, d]
+            Kz = torch.einsum("...id,hrd->...hir", z, K).to(acc)  # [..., heads, token, r]
+            all_Kz = Kz if cache is None else cache.extend((0, repeat), Kz, 3, -2)  # [..., heads, token, r]
+            Qz = torch.einsum("...id,hrd->...ihr", z, Q).to(acc)  # [..., token, heads, r]
+            product, product_2 = _by_blocks(
                 self._rows,
-                (positions, rows, Qx, all_product),
-                rows=((), (-1,), (-3,), ()),
-                columns=((-1,), (), (), (-2,)),
+                (positions, rows, all_Kz, Qz),
+                rows=((), (-1,), (), (-3,)),
+                columns=((-1,), (), (-2,), ()),
                 results=(-1, -3),
                 causal=True,
             )
-            Qproduct_3 = torch.einsum("...ihr,hrd->...id", product_3.to(low), Q).to(acc)  # [..., token, d]
-            x = x + rsqrt[..., None] * Qproduct_3 / torch.clamp(product_2, min=1)[:, None]
+            Qproduct_2 = torch.einsum("...ihr,hrd->...id", product_2.to(low), Q).to(acc)  # [..., token, d]
+            x = x + Qproduct_2 / torch.clamp(product, min=1)[:, None]
         return x.to(dtype)
 
     def _update_generic(self, x: Tensor, steps: int, cache: _Cache | None) -> Tensor:
@@ -158,16 +155,14 @@ class LinearAttention(nn.Module):
         indicator = (positions <= rows[:, None]).to(acc)  # [token, token]
         inverse = 1 / torch.clamp(indicator.sum(-1), min=1)  # [token]
         for repeat in range(steps):
-            rsqrt = torch.rsqrt(x.square().mean(-1) + 1e-6)  # [..., token]
-            product = torch.einsum("...id,hrd->...hir", rsqrt[..., None] * x, K)  # [..., heads, token, r]
-            # [..., heads, token, r]
-            all_product = product if cache is None else cache.extend((0, repeat), product, 3, -2)
-            Qx = torch.einsum("...id,hrd->...ihr", x, Q)  # [..., token, heads, r]
-            product_2 = torch.einsum("...ihr,...hjr->...ihj", Qx, all_product)  # [..., token, heads, token]
-            term = indicator[:, None] * product_2  # [..., token, heads, token]
-            product_3 = torch.einsum("...ihj,...hjr->...ihr", term, all_product)  # [..., token, heads, r]
-            Qproduct_3 = torch.einsum("...ihr,hrd->...id", product_3, Q)  # [..., token, d]
-            x = x + inverse[:, None] * (rsqrt[..., None] * Qproduct_3)
+            z = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6)  # [..., token, d]
+            Kz = torch.einsum("...id,hrd->...hir", z, K)  # [..., heads, token, r]
+            all_Kz = Kz if cache is None else cache.extend((0, repeat), Kz, 3, -2)  # [..., heads, token, r]
+            Qz = torch.einsum("...id,hrd->...ihr", z, Q)  # [..., token, heads, r]
+            product = torch.einsum("...ihr,...hjr->...ihj", Qz, all_Kz)  # [..., token, heads, token]
+            term = indicator[:, None] * product  # [..., token, heads, token]
+            product_2 = torch.einsum("...ihj,...hjr->...ihr", term, all_Kz)  # [..., token, heads, r]
+            x = x + inverse[:, None] * torch.einsum("...ihr,hrd->...id", product_2, Q)
         return x.to(dtype)
 
     def _energy(self, x: Tensor, context: Tensor) -> Tensor:
@@ -179,23 +174,21 @@ class LinearAttention(nn.Module):
         K = self.K.to(acc)  # [heads, r, d]
         positions = torch.arange(n, device=x.device)  # [token]
         mask = positions <= positions[:, None]  # [token, token]
-        rsqrt = torch.rsqrt(context.square().mean(-1) + 1e-6)  # [..., token]
-        rsqrt_2 = torch.rsqrt(x.square().mean(-1) + 1e-6)  # [..., token]
-        term = rsqrt[..., None] * context  # [..., token, d]
-        term_2 = rsqrt_2[..., None] * x  # [..., token, d]
-        Qterm_2 = torch.einsum("...id,hrd->...ihr", term_2, Q)  # [..., token, heads, r]
-        Kterm = torch.einsum("...id,hrd->...hir", term, K)  # [..., heads, token, r]
-        product = torch.einsum("...ihr,...hjr->...ihj", Qterm_2, Kterm)  # [..., token, heads, token]
+        z = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6)  # [..., token, d]
+        z_context = context * torch.rsqrt(context.square().mean(-1, keepdim=True) + 1e-6)  # [..., token, d]
+        Kz_context = torch.einsum("...id,hrd->...hir", z_context, K)  # [..., heads, token, r]
+        Qz = torch.einsum("...id,hrd->...ihr", z, Q)  # [..., token, heads, r]
+        product = torch.einsum("...ihr,...hjr->...ihj", Qz, Kz_context)  # [..., token, heads, token]
         chosen = torch.where(mask[:, None], product.square(), 0)  # [..., token, heads, token]
         E = -0.5 * chosen.sum((-2, -1)) / torch.clamp(mask.to(acc).sum(-1), min=1)  # [..., token]
         return E.to(dtype)
 
-    def _rows(self, positions: Tensor, rows: Tensor, Qx: Tensor, all_product: Tensor) -> tuple[Tensor, Tensor]:
+    def _rows(self, positions: Tensor, rows: Tensor, all_Kz: Tensor, Qz: Tensor) -> tuple[Tensor, Tensor]:
         """What a block of rows reads from all columns."""
-        acc = Qx.dtype
+        acc = all_Kz.dtype
         indicator = (positions <= rows[:, None]).to(acc)  # [token, token]
-        product = torch.einsum("...ihr,...hjr->...ihj", Qx, all_product)  # [..., token, heads, token]
-        return (indicator.sum(-1), torch.einsum("...ihj,...hjr->...ihr", indicator[:, None] * product, all_product))
+        product = torch.einsum("...ihr,...hjr->...ihj", Qz, all_Kz)  # [..., token, heads, token]
+        return (indicator.sum(-1), torch.einsum("...ihj,...hjr->...ihr", indicator[:, None] * product, all_Kz))
 
 
 def _size(name: str, value: int) -> int:

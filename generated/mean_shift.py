@@ -9,12 +9,12 @@
 
 The energy:
 
-    E[i] = -h^2 * logsumexp[j ≤ i](-sum[a]((x[i, a] - given(x[j, a]))^2) / 2 / h^2)
+    part1[i, j] = -sum[a]((x[i, a] - given(x[j, a]))^2) / 2 / h^2
+    E[i] = -h^2 * logsumexp[j ≤ i](part1[i, j])
 
 Derived from it:
 
-    x[i, a] ← x[i, a] - sum[j]((x[i, a] - given(x[j, a])) * softmax[j ≤ i](-sum[b]((x[i, b] - given(x[j, b]))^2) / 2 /
-        h^2))
+    x[i, a] ← x[i, a] - sum[j]((x[i, a] - given(x[j, a])) * softmax[j ≤ i](part1[i, j]))
 
 Recognised:
 
@@ -147,9 +147,9 @@ class MeanShift(nn.Module):
             term = -x  # [..., token, d]
             all_term = term if cache is None else cache.extend((0, repeat), term, 2, -2)  # [..., token, d]
             term_2 = x[..., None, :] + all_term[..., None, :, :]  # [..., token, token, d]
-            term_3 = -0.5 * power * term_2.square().sum(-1)  # [..., token, token]
-            normaliser = _logsumexp(term_3, mask, -1, empty=0.0)  # [..., token]
-            weights = torch.exp(torch.where(mask, term_3 - normaliser[..., None], -math.inf))  # [..., token, token]
+            scores = -0.5 * power * term_2.square().sum(-1)  # [..., token, token]
+            normaliser = _logsumexp(scores, mask, -1, empty=0.0)  # [..., token]
+            weights = torch.exp(torch.where(mask, scores - normaliser[..., None], -math.inf))  # [..., token, token]
             x = x - torch.einsum("...ij,...ijd->...id", weights, term_2)
         return x.to(dtype)
 
@@ -159,19 +159,19 @@ class MeanShift(nn.Module):
         x, context = x.to(acc), context.to(acc)
         n = x.shape[-2]
         h = self.h.to(acc)
-        positions = torch.arange(n, device=x.device)  # [token]
         square = (x[..., None, :] - context[..., None, :, :]).square()  # [..., token, token, d]
-        term = -0.5 * square.sum(-1) / h.square()  # [..., token, token]
-        E = -h.square() * _logsumexp(term, positions <= positions[:, None], -1, empty=0.0)  # [..., token]
+        scores = -0.5 * square.sum(-1) / h.square()  # [..., token, token]
+        positions = torch.arange(n, device=x.device)  # [token]
+        E = -h.square() * _logsumexp(scores, positions <= positions[:, None], -1, empty=0.0)  # [..., token]
         return E.to(dtype)
 
     def _rows(self, all_term: Tensor, x: Tensor, power: Tensor, positions: Tensor, rows: Tensor) -> tuple[Tensor]:
         """What a block of rows reads from all columns."""
         term = x[..., None, :] + all_term[..., None, :, :]  # [..., token, token, d]
-        term_2 = -0.5 * power * term.square().sum(-1)  # [..., token, token]
+        scores = -0.5 * power * term.square().sum(-1)  # [..., token, token]
         mask = positions <= rows[:, None]  # [token, token]
-        normaliser = _logsumexp(term_2, mask, -1, empty=0.0)  # [..., token]
-        weights = torch.exp(torch.where(mask, term_2 - normaliser[..., None], -math.inf))  # [..., token, token]
+        normaliser = _logsumexp(scores, mask, -1, empty=0.0)  # [..., token]
+        weights = torch.exp(torch.where(mask, scores - normaliser[..., None], -math.inf))  # [..., token, token]
         return (torch.einsum("...ij,...ijd->...id", weights, term),)
 
 

@@ -18,14 +18,14 @@ The energy:
 
     z[i, a] = x[i, a] / sqrt(sum[b](x[i, b]^2) / d + 1e-06)
     c[i, a] = given(z[i, a])
-    expert[e, i] = -sum[b, c](c[i, c] * V[e, b, c] * integral[silu](sum[a](z[i, a] * W[e, b, a])))
+    expert[e, i] = -sum[b, g](c[i, g] * V[e, b, g] * integral[silu](sum[a](z[i, a] * W[e, b, a])))
     part1[i, a] = sum[b](R[a, b] * c[i, b])
     E[i] = sum[e](expert[e, i] * softmax[e](part1[i, e]))
 
 Derived from it:
 
-    x[i, a] ← x[i, a] + sum[e, c, f](c[i, f] * V[e, c, f] * W[e, c, a] * softmax[e](part1[i, e]) * silu(sum[b](z[i, b] *
-        W[e, c, b])))
+    x[i, a] ← x[i, a] + sum[e, g, h](c[i, h] * V[e, g, h] * W[e, g, a] * softmax[e](part1[i, e]) * silu(sum[b](z[i, b] *
+        W[e, g, b])))
 
 Recognised:
 

@@ -18,13 +18,13 @@ The energy:
 
     z[i, a] = x[i, a] / sqrt(sum[b](x[i, b]^2) / d + 1e-06)
     c[j, a] = given(z[j, a])
-    part1[j, a] = rope[b](sum[c](K[b, c] * c[j, c]), j)[a]
-    s[k, i, j] = beta * sum[a](part1[j, a] * rope[c](sum[b](z[i, b] * Q[k, c, b]), i)[a])
+    part1[j, a] = rope[b](sum[e](K[b, e] * c[j, e]), j)[a]
+    s[k, i, j] = beta * sum[a](part1[j, a] * rope[e](sum[b](z[i, b] * Q[k, e, b]), i)[a])
     E[i] = -sum[k](logsumexp[j ≤ i](s[k, i, j])) / beta
 
 Derived from it:
 
-    x[i, a] ← x[i, a] + sum[k, b](Q[k, b, a] * rope⁻¹[c](sum[j](part1[j, c] * softmax[j ≤ i](s[k, i, j])), i)[b])
+    x[i, a] ← x[i, a] + sum[k, b](Q[k, b, a] * rope⁻¹[e](sum[j](part1[j, e] * softmax[j ≤ i](s[k, i, j])), i)[b])
 
 Recognised:
 
@@ -187,12 +187,12 @@ class MultiQuery(nn.Module):
         n = x.shape[-2]
         Q = self.Q.to(acc)  # [heads, r, d]
         K = self.K.to(acc)  # [r, d]
-        z_context = context * torch.rsqrt(context.square().mean(-1, keepdim=True) + 1e-6)  # [..., token, d]
+        z = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6)  # [..., token, d]
         positions = torch.arange(n, device=x.device)  # [token]
         cos, sin = _rotary(positions, self.r, 10000, acc)
-        rotated = _rotate(F.linear(z_context, K), cos, sin)  # [..., token, r]
-        z = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6)  # [..., token, d]
         rotated_Qz = _rotate(torch.einsum("...id,hrd->...hir", z, Q), cos, sin)  # [..., heads, token, r]
+        z_context = context * torch.rsqrt(context.square().mean(-1, keepdim=True) + 1e-6)  # [..., token, d]
+        rotated = _rotate(F.linear(z_context, K), cos, sin)  # [..., token, r]
         s = self.beta * torch.einsum("...hir,...jr->...hij", rotated_Qz, rotated)  # [..., heads, token, token]
         mask = positions <= positions[:, None]  # [token, token]
         E = -_logsumexp(s.transpose(-3, -2), mask[:, None], -1, empty=0.0).sum(-1) / self.beta  # [..., token]

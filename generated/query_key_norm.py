@@ -29,8 +29,8 @@ Derived from it:
 
     ∂E/∂q[k, i, a] = -rope⁻¹[b](sum[j](part2[k, j, b] * softmax[j ≤ i](part4[i, k, j])), i)[a]
     part5[i, k] = 1/sqrt(sum[b](part3[k, i, b]^2) + 1e-06)
-    x[i, a] ← x[i, a] - sum[k, c](Q[k, c, a] * (∂E/∂q[k, i, c] / sqrt(sum[b](part3[k, i, b]^2) + 1e-06) - part3[k, i, c]
-        * sum[e](∂E/∂q[k, i, e] * part3[k, i, e]) * part5[i, k]^3))
+    x[i, a] ← x[i, a] - sum[k, e](Q[k, e, a] * (∂E/∂q[k, i, e] / sqrt(sum[b](part3[k, i, b]^2) + 1e-06) - part3[k, i, e]
+        * sum[f](∂E/∂q[k, i, f] * part3[k, i, f]) * part5[i, k]^3))
 
 Recognised:
 
@@ -222,17 +222,17 @@ class QueryKeyNorm(nn.Module):
         Q = self.Q.to(acc)  # [heads, r, d]
         K = self.K.to(acc)  # [heads, r, d]
         beta = self.beta.to(acc)  # [heads]
+        z = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6)  # [..., token, d]
+        Qz = torch.einsum("...id,hrd->...hir", z, Q)  # [..., heads, token, r]
+        q = Qz * torch.rsqrt(Qz.square().sum(-1, keepdim=True) + 1e-6)  # [..., heads, token, r]
+        positions = torch.arange(n, device=x.device)  # [token]
+        cos, sin = _rotary(positions, self.r, 10000, acc)
+        rotated_q = _rotate(q.transpose(-3, -2), cos[:, None], sin[:, None])  # [..., token, heads, r]
         z_context = context * torch.rsqrt(context.square().mean(-1, keepdim=True) + 1e-6)  # [..., token, d]
         Kz_context = torch.einsum("...id,hrd->...hir", z_context, K)  # [..., heads, token, r]
         rsqrt = torch.rsqrt(Kz_context.square().sum(-1) + 1e-6)  # [..., heads, token]
         c_context = rsqrt[..., None] * Kz_context  # [..., heads, token, r]
-        positions = torch.arange(n, device=x.device)  # [token]
-        cos, sin = _rotary(positions, self.r, 10000, acc)
         rotated = _rotate(c_context, cos, sin)  # [..., heads, token, r]
-        z = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6)  # [..., token, d]
-        Qz = torch.einsum("...id,hrd->...hir", z, Q)  # [..., heads, token, r]
-        q = Qz * torch.rsqrt(Qz.square().sum(-1, keepdim=True) + 1e-6)  # [..., heads, token, r]
-        rotated_q = _rotate(q.transpose(-3, -2), cos[:, None], sin[:, None])  # [..., token, heads, r]
         product = torch.einsum("...ihr,...hjr->...ihj", rotated_q, rotated)  # [..., token, heads, token]
         scores = beta[:, None] * product  # [..., token, heads, token]
         mask = positions <= positions[:, None]  # [token, token]

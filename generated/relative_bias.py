@@ -22,8 +22,8 @@ The energy:
 
 Derived from it:
 
-    x[i, a] ← x[i, a] + sum[k, b, j, c](K[k, b, c] * Q[k, b, a] * given(x[j, c] / sqrt(sum[e](x[j, e]^2) / d + 1e-06)) *
-        softmax[i - span < j if j ≤ i](s[k, i, j]))
+    x[i, a] ← x[i, a] + sum[k, b, j, c](K[k, b, c] * Q[k, b, a] * given(z[j, c]) * softmax[i - span < j if j ≤ i](s[k,
+        i, j]))
 
 Recognised:
 

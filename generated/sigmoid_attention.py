@@ -17,15 +17,15 @@
 
 The energy:
 
-    z[i, a] = x[i, a] / sqrt(sum[b](x[i, b]^2) / d + 1e-06)
+    z[i, a] = x[i, a] / sqrt(sum[e](x[i, e]^2) / d + 1e-06)
     c[j, a] = given(z[j, a])
-    part1[k, j, a] = rope[c](sum[b](c[j, b] * K[k, c, b]), j)[a]
-    s[k, i, j] = beta * sum[a](part1[k, j, a] * rope[c](sum[b](z[i, b] * Q[k, c, b]), i)[a])
+    part1[k, j, a] = rope[f](sum[e](c[j, e] * K[k, f, e]), j)[a]
+    s[k, i, j] = beta * sum[a](part1[k, j, a] * rope[f](sum[e](z[i, e] * Q[k, f, e]), i)[a])
     E[i] = -sum[k, j ≤ i](softplus(b[k] + s[k, i, j])) / beta
 
 Derived from it:
 
-    x[i, a] ← x[i, a] + sum[k, b](Q[k, b, a] * rope⁻¹[c](sum[j ≤ i](part1[k, j, c] * σ(b[k] + s[k, i, j])), i)[b])
+    x[i, a] ← x[i, a] + sum[k, e](Q[k, e, a] * rope⁻¹[f](sum[j ≤ i](part1[k, j, f] * σ(b[k] + s[k, i, j])), i)[e])
 
 Recognised:
 
@@ -165,10 +165,10 @@ class SigmoidAttention(nn.Module):
         Q = self.Q.to(acc)  # [heads, r, d]
         K = self.K.to(acc)  # [heads, r, d]
         b = self.b.to(acc)  # [heads]
-        positions = torch.arange(n, device=x.device)  # [token]
         rows = torch.arange(n - x.shape[-2], n, device=x.device)  # [token]
-        mask = positions <= rows[:, None]  # [token, token]
         cos, sin = _rotary(rows, self.r, 10000, acc)
+        positions = torch.arange(n, device=x.device)  # [token]
+        mask = positions <= rows[:, None]  # [token, token]
         for repeat in range(steps):
             z = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6)  # [..., token, d]
             rotated_Kz = _rotate(torch.einsum("...id,hrd->...hir", z, K), cos, sin)  # [..., heads, token, r]
@@ -192,11 +192,11 @@ class SigmoidAttention(nn.Module):
         K = self.K.to(acc)  # [heads, r, d]
         b = self.b.to(acc)  # [heads]
         positions = torch.arange(n, device=x.device)  # [token]
-        z_context = context * torch.rsqrt(context.square().mean(-1, keepdim=True) + 1e-6)  # [..., token, d]
-        cos, sin = _rotary(positions, self.r, 10000, acc)
-        rotated = _rotate(torch.einsum("...id,hrd->...hir", z_context, K), cos, sin)  # [..., heads, token, r]
         z = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6)  # [..., token, d]
+        cos, sin = _rotary(positions, self.r, 10000, acc)
         rotated_Qz = _rotate(torch.einsum("...id,hrd->...hir", z, Q), cos, sin)  # [..., heads, token, r]
+        z_context = context * torch.rsqrt(context.square().mean(-1, keepdim=True) + 1e-6)  # [..., token, d]
+        rotated = _rotate(torch.einsum("...id,hrd->...hir", z_context, K), cos, sin)  # [..., heads, token, r]
         s = self.beta * (rotated_Qz @ rotated.mT)  # [..., heads, token, token]
         term = b[:, None] + s.transpose(-3, -2)  # [..., token, heads, token]
         softplus_term = F.softplus(term, threshold=50.0)  # [..., token, heads, token]

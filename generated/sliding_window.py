@@ -19,13 +19,13 @@ The energy:
 
     z[i, a] = x[i, a] / sqrt(sum[b](x[i, b]^2) / d + 1e-06)
     c[j, a] = given(z[j, a])
-    part1[k, j, a] = rope[c](sum[b](c[j, b] * K[k, c, b]), j)[a]
-    s[k, i, j] = beta * sum[a](part1[k, j, a] * rope[c](sum[b](z[i, b] * Q[k, c, b]), i)[a])
+    part1[k, j, a] = rope[e](sum[b](c[j, b] * K[k, e, b]), j)[a]
+    s[k, i, j] = beta * sum[a](part1[k, j, a] * rope[e](sum[b](z[i, b] * Q[k, e, b]), i)[a])
     E[i] = -sum[k](logsumexp[i - window < j if j ≤ i and doc[j] == doc[i]](s[k, i, j])) / beta
 
 Derived from it:
 
-    x[i, a] ← x[i, a] + sum[k, b](Q[k, b, a] * rope⁻¹[c](sum[j](part1[k, j, c] * softmax[i - window < j if j ≤ i and
+    x[i, a] ← x[i, a] + sum[k, b](Q[k, b, a] * rope⁻¹[e](sum[j](part1[k, j, e] * softmax[i - window < j if j ≤ i and
         doc[j] == doc[i]](s[k, i, j])), i)[b])
 
 Recognised:
@@ -213,12 +213,12 @@ class SlidingWindow(nn.Module):
         n = x.shape[-2]
         Q = self.Q.to(acc)  # [heads, r, d]
         K = self.K.to(acc)  # [heads, r, d]
-        z_context = context * torch.rsqrt(context.square().mean(-1, keepdim=True) + 1e-6)  # [..., token, d]
+        z = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6)  # [..., token, d]
         positions = torch.arange(n, device=x.device)  # [token]
         cos, sin = _rotary(positions, self.r, 10000, acc)
-        rotated = _rotate(torch.einsum("...id,hrd->...hir", z_context, K), cos, sin)  # [..., heads, token, r]
-        z = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6)  # [..., token, d]
         rotated_Qz = _rotate(torch.einsum("...id,hrd->...hir", z, Q), cos, sin)  # [..., heads, token, r]
+        z_context = context * torch.rsqrt(context.square().mean(-1, keepdim=True) + 1e-6)  # [..., token, d]
+        rotated = _rotate(torch.einsum("...id,hrd->...hir", z_context, K), cos, sin)  # [..., heads, token, r]
         s = self.beta * (rotated_Qz @ rotated.mT)  # [..., heads, token, token]
         mask = (positions - self.window)[:, None] < positions  # [token, token]
         mask_2 = doc[..., None, :] == doc[..., None]  # [..., token, token]

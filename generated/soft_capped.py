@@ -19,14 +19,14 @@ The energy:
 
     z[i, a] = x[i, a] / sqrt(sum[b](x[i, b]^2) / d + 1e-06)
     c[j, a] = given(z[j, a])
-    part1[k, j, a] = rope[c](sum[b](c[j, b] * K[k, c, b]), j)[a]
-    s[k, i, j] = beta * sum[a](part1[k, j, a] * rope[c](sum[b](z[i, b] * Q[k, c, b]), i)[a])
+    part1[k, j, a] = rope[e](sum[b](c[j, b] * K[k, e, b]), j)[a]
+    s[k, i, j] = beta * sum[a](part1[k, j, a] * rope[e](sum[b](z[i, b] * Q[k, e, b]), i)[a])
     part2[i, k, j] = cap * tanh(s[k, i, j] / cap)
     E[i] = -sum[k](logsumexp[j ≤ i](part2[i, k, j])) / beta
 
 Derived from it:
 
-    x[i, a] ← x[i, a] + sum[k, b](Q[k, b, a] * rope⁻¹[c](sum[j](part1[k, j, c] * softmax[j ≤ i](part2[i, k, j]) * (1 -
+    x[i, a] ← x[i, a] + sum[k, b](Q[k, b, a] * rope⁻¹[e](sum[j](part1[k, j, e] * softmax[j ≤ i](part2[i, k, j]) * (1 -
         tanh(s[k, i, j] / cap)^2)), i)[b])
 
 Recognised:
@@ -194,12 +194,12 @@ class SoftCapped(nn.Module):
         n = x.shape[-2]
         Q = self.Q.to(acc)  # [heads, r, d]
         K = self.K.to(acc)  # [heads, r, d]
-        z_context = context * torch.rsqrt(context.square().mean(-1, keepdim=True) + 1e-6)  # [..., token, d]
+        z = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6)  # [..., token, d]
         positions = torch.arange(n, device=x.device)  # [token]
         cos, sin = _rotary(positions, self.r, 10000, acc)
-        rotated = _rotate(torch.einsum("...id,hrd->...hir", z_context, K), cos, sin)  # [..., heads, token, r]
-        z = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6)  # [..., token, d]
         rotated_Qz = _rotate(torch.einsum("...id,hrd->...hir", z, Q), cos, sin)  # [..., heads, token, r]
+        z_context = context * torch.rsqrt(context.square().mean(-1, keepdim=True) + 1e-6)  # [..., token, d]
+        rotated = _rotate(torch.einsum("...id,hrd->...hir", z_context, K), cos, sin)  # [..., heads, token, r]
         s = self.beta * (rotated_Qz @ rotated.mT)  # [..., heads, token, token]
         scores = self.cap * torch.tanh(s.transpose(-3, -2) / self.cap)  # [..., token, heads, token]
         mask = positions <= positions[:, None]  # [token, token]

@@ -17,7 +17,7 @@ The energy:
 
 Derived from it:
 
-    x[i, a] ← x[i, a] + sum[b](W[b, a] * [sum[c](W[b, c] * z[i, c]) > 0] * relu(sum[c](W[b, c] * z[i, c]))^2)
+    x[i, a] ← x[i, a] + sum[b](W[b, a] * relu(sum[c](W[b, c] * z[i, c]))^2)
 
 Recognised:
 
@@ -115,9 +115,8 @@ class SquaredRelu(nn.Module):
         W = self.W.to(low)  # [f, d]
         for _ in range(steps):
             z = (x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6)).to(low)  # [..., token, d]
-            Wz = F.linear(z, W).to(acc)  # [..., token, f]
-            term = (torch.relu(Wz).square() * torch.sign(torch.relu(Wz))).to(low)  # [..., token, f]
-            x = x + (term @ W).to(acc)
+            product = (torch.relu(F.linear(z, W).to(acc)).square().to(low) @ W).to(acc)  # [..., token, d]
+            x = x + product
         return x.to(dtype)
 
     def _update_generic(self, x: Tensor, steps: int) -> Tensor:
@@ -127,8 +126,7 @@ class SquaredRelu(nn.Module):
         W = self.W.to(acc)  # [f, d]
         for _ in range(steps):
             z = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6)  # [..., token, d]
-            Wz = F.linear(z, W)  # [..., token, f]
-            x = x + (torch.relu(Wz).square() * torch.sign(torch.relu(Wz))) @ W
+            x = x + torch.relu(F.linear(z, W)).square() @ W
         return x.to(dtype)
 
     def _energy(self, x: Tensor) -> Tensor:

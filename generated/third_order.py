@@ -19,14 +19,13 @@ The energy:
 
     z[i, a] = x[i, a] / sqrt(sum[b](x[i, b]^2) / d + 1e-06)
     c[j, a] = given(z[j, a])
-    s[k, i, j, l] = beta * sum[e, a, b, c](c[j, a] * c[l, b] * z[i, c] * K[k, e, a] * L[k, e, b] * Q[k, e, c])
+    s[k, i, j, l] = beta * sum[f, a, b, e](c[j, a] * c[l, b] * z[i, e] * K[k, f, a] * L[k, f, b] * Q[k, f, e])
     E[i] = -sum[k](logsumexp[j ≤ i, l ≤ j](s[k, i, j, l])) / beta
 
 Derived from it:
 
-    x[i, a] ← x[i, a] + sum[k, b, j, l, c, e](K[k, b, c] * L[k, b, e] * Q[k, b, a] * softmax[j ≤ i, l ≤ j](s[k, i, j,
-        l]) * given(x[j, c] / sqrt(sum[f](x[j, f]^2) / d + 1e-06)) * given(x[l, e] / sqrt(sum[f](x[l, f]^2) / d +
-        1e-06)))
+    x[i, a] ← x[i, a] + sum[k, f, j, l, b, e](c[j, b] * c[l, e] * K[k, f, b] * L[k, f, e] * Q[k, f, a] * softmax[j ≤ i,
+        l ≤ j](s[k, i, j, l]))
 
 Recognised:
 
@@ -145,13 +144,9 @@ class ThirdOrder(nn.Module):
             all_Kz = Kz if cache is None else cache.extend((1, repeat), Kz, 3, -2)  # [..., heads, token, r]
             Lz = torch.einsum("...id,hrd->...hir", z, L).to(acc)  # [..., heads, token, r]
             all_Lz = Lz if cache is None else cache.extend((0, repeat), Lz, 3, -2)  # [..., heads, token, r]
-            Kz_2 = torch.einsum("...id,hrd->...hir", z, K)  # [..., heads, token, r]
-            all_Kz_2 = Kz_2 if cache is None else cache.extend((2, repeat), Kz_2, 3, -2)  # [..., heads, token, r]
-            Lz_2 = torch.einsum("...id,hrd->...hir", z, L)  # [..., heads, token, r]
-            all_Lz_2 = Lz_2 if cache is None else cache.extend((3, repeat), Lz_2, 3, -2)  # [..., heads, token, r]
             Qz = torch.einsum("...id,hrd->...hir", z, Q).to(acc)  # [..., heads, token, r]
             # [..., heads, token, token, r]
-            product_2 = torch.einsum("...hir,...hjr->...hijr", all_Kz_2, all_Lz_2).to(acc)
+            product_2 = torch.einsum("...hir,...hjr->...hijr", all_Kz.to(low), all_Lz.to(low)).to(acc)
             product = _by_blocks(
                 self._rows,
                 (all_Kz, Qz, all_Lz, positions, rows, mask, product_2),
@@ -189,11 +184,7 @@ class ThirdOrder(nn.Module):
             weights = torch.exp(
                 torch.where(mask[:, None], s.transpose(-4, -3) - normaliser[..., None, None], -math.inf)
             )
-            Kz_2 = torch.einsum("...id,hrd->...hir", z, K)  # [..., heads, token, r]
-            all_Kz_2 = Kz_2 if cache is None else cache.extend((2, repeat), Kz_2, 3, -2)  # [..., heads, token, r]
-            Lz_2 = torch.einsum("...id,hrd->...hir", z, L)  # [..., heads, token, r]
-            all_Lz_2 = Lz_2 if cache is None else cache.extend((3, repeat), Lz_2, 3, -2)  # [..., heads, token, r]
-            product_3 = torch.einsum("...hir,...hjr->...hijr", all_Kz_2, all_Lz_2)  # [..., heads, token, token, r]
+            product_3 = torch.einsum("...hir,...hjr->...hijr", all_Kz, all_Lz)  # [..., heads, token, token, r]
             product_4 = torch.einsum("...ihjk,...hjkr->...ihr", weights, product_3)  # [..., token, heads, r]
             x = x + torch.einsum("...ihr,hrd->...id", product_4, Q)
         return x.to(dtype)
@@ -210,7 +201,7 @@ class ThirdOrder(nn.Module):
         z = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6)  # [..., token, d]
         Kz_context = torch.einsum("...id,hrd->...hir", z_context, K)  # [..., heads, token, r]
         Qz = torch.einsum("...id,hrd->...hir", z, Q)  # [..., heads, token, r]
-        product = torch.einsum("...hjr,...hir->...hijr", Kz_context, Qz)  # [..., heads, token, token, r]
+        product = torch.einsum("...hir,...hjr->...hijr", Qz, Kz_context)  # [..., heads, token, token, r]
         Lz_context = torch.einsum("...id,hrd->...hir", z_context, L)  # [..., heads, token, r]
         product_2 = torch.einsum("...hijr,...hkr->...hijk", product, Lz_context)  # [..., heads, token, token, token]
         s = self.beta * product_2  # [..., heads, token, token, token]

@@ -33,24 +33,24 @@
 
 The energy:
 
-    z[i, a] = x[i, a] / sqrt(sum[b](x[i, b]^2) / d + 1e-06)
-    c[j, a] = given(z[j, a])
-    part1[k, j, a] = rope[c](sum[b](c[j, b] * K[k, c, b]), j)[a]
-    s[k, i, j] = beta * sum[a](part1[k, j, a] * rope[c](sum[b](z[i, b] * Q[k, c, b]), i)[a])
+    z[i, e] = x[i, e] / sqrt(sum[g](x[i, g]^2) / d + 1e-06)
+    c[j, e] = given(z[j, e])
+    part1[k, j, e] = rope[h](sum[g](c[j, g] * K[k, h, g]), j)[e]
+    s[k, i, j] = beta * sum[e](part1[k, j, e] * rope[h](sum[g](z[i, g] * Q[k, h, g]), i)[e])
     A[i] = -sum[k](logsumexp[j ≤ i](s[k, i, j])) / beta
-    M[i] = -sum[a, c](V[a, c] * c[i, c] * integral[silu](sum[b](W[a, b] * z[i, b])))
+    M[i] = -sum[e, h](V[e, h] * c[i, h] * integral[silu](sum[g](W[e, g] * z[i, g])))
 
 Derived from it:
 
-    x[i, a] ← x[i, a] + mu * v[i, a]
-    a[i, a] = nu * v[i, a] + gamma * sum[k, b](Q[k, b, a] * rope⁻¹[c](sum[j](part1[k, j, c] * softmax[j ≤ i](s[k, i,
-        j])), i)[b])
-    x[i, a] ← a[i, a] + x[i, a] - mu * v[i, a]
-    v[i, a] ← a[i, a]
-    x[i, a] ← x[i, a] + mu * v[i, a]
-    b[i, a] = nu * v[i, a] + gamma * sum[b, e](V[b, e] * W[b, a] * c[i, e] * silu(sum[c](W[b, c] * z[i, c])))
-    x[i, a] ← b[i, a] + x[i, a] - mu * v[i, a]
-    v[i, a] ← b[i, a]
+    x[i, e] ← x[i, e] + mu * v[i, e]
+    a[i, e] = nu * v[i, e] + gamma * sum[k, g](Q[k, g, e] * rope⁻¹[h](sum[j](part1[k, j, h] * softmax[j ≤ i](s[k, i,
+        j])), i)[g])
+    x[i, e] ← a[i, e] + x[i, e] - mu * v[i, e]
+    v[i, e] ← a[i, e]
+    x[i, e] ← x[i, e] + mu * v[i, e]
+    b[i, e] = nu * v[i, e] + gamma * sum[g, l](V[g, l] * W[g, e] * c[i, l] * silu(sum[h](W[g, h] * z[i, h])))
+    x[i, e] ← b[i, e] + x[i, e] - mu * v[i, e]
+    v[i, e] ← b[i, e]
 
 Recognised:
 

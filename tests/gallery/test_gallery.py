@@ -40,7 +40,7 @@ EXPECTED: dict[str, tuple[tuple[str, ...], bool]] = {
     "attention_sink": ((PAIRS,), True),
     "cem_attention": ((ROTARY,), True),
     "cem_mlp": ((GATED,), True),
-    "cross_attention": ((), True),
+    "cross_attention": ((PAIRS,), True),
     "dense_associative_memory": ((FEATURES.format("M"),), True),
     "diagonal_low_rank": ((PAIRS,), True),
     "energy_transformer": ((FEATURES.format("M"),), False),
