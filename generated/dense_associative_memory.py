@@ -17,7 +17,8 @@ The energy:
 
 Derived from it:
 
-    x[i, a] ← x[i, a] + sum[b](M[b, a] * [sum[c](M[b, c] * z[i, c]) > 0] * relu(sum[c](M[b, c] * z[i, c]))^(n - 1))
+    x[i, a] ← x[i, a] + sum[b if 0 < sum[c](M[b, c] * z[i, c])](M[b, a] * where(0 < sum[c](M[b, c] * z[i, c]),
+        relu(sum[c](M[b, c] * z[i, c])), 1)^(n - 1))
 
 Recognised:
 
@@ -118,8 +119,9 @@ class DenseAssociativeMemory(nn.Module):
         for _ in range(steps):
             z = (x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6)).to(low)  # [..., token, d]
             Mz = F.linear(z, M).to(acc)  # [..., token, patterns]
-            power = torch.relu(Mz) ** (self.n - 1)  # [..., token, patterns]
-            x = x + ((power * torch.sign(torch.relu(Mz))).to(low) @ M).to(acc)
+            mask = 0 < Mz  # [..., token, patterns]
+            power = torch.where(mask, torch.relu(Mz), 1) ** (self.n - 1)  # [..., token, patterns]
+            x = x + (torch.where(mask, power, 0).to(low) @ M).to(acc)
         return x.to(dtype)
 
     def _update_generic(self, x: Tensor, steps: int) -> Tensor:
@@ -130,8 +132,9 @@ class DenseAssociativeMemory(nn.Module):
         for _ in range(steps):
             z = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6)  # [..., token, d]
             Mz = F.linear(z, M)  # [..., token, patterns]
-            power = torch.relu(Mz) ** (self.n - 1)  # [..., token, patterns]
-            x = x + (power * torch.sign(torch.relu(Mz))) @ M
+            mask = 0 < Mz  # [..., token, patterns]
+            power = torch.where(mask, torch.relu(Mz), 1) ** (self.n - 1)  # [..., token, patterns]
+            x = x + torch.where(mask, power, 0) @ M
         return x.to(dtype)
 
     def _energy(self, x: Tensor) -> Tensor:

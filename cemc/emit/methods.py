@@ -104,7 +104,8 @@ class _Arguments:
             return f"{torch}.zeros_like({first})" if start == "0" else f"{torch}.full_like({first}, {start})"
         lengths = [f"*{first}.shape[:{-len(like.axes)}]" if like.axes else f"*{first}.shape"]
         lengths += [body.size(axis.name) for axis in state.axes]
-        return f"{first}.new_full(({', '.join(lengths)}), {start})"
+        shape = f"({lengths[0]},)" if len(lengths) == 1 else f"({', '.join(lengths)})"
+        return f"{first}.new_full({shape}, {start})"
 
 
 def update_method(

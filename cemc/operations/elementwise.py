@@ -87,7 +87,7 @@ _RECORDS = (
         r"\operatorname{{softplus}}({0})", positive=True,
     ),
     Elementwise(
-        "relu", 1, lambda z: (apply("step", z),), "torch.relu({0})", "relu({0})", r"\operatorname{{relu}}({0})",
+        "relu", 1, lambda z: (compare("<", ZERO, z),), "torch.relu({0})", "relu({0})", r"\operatorname{{relu}}({0})",
         antiderivative="0.5 * torch.relu({0}) ** 2", kinks=_ORIGIN,
     ),
     Elementwise(
@@ -120,10 +120,6 @@ _RECORDS = (
     ),
     Elementwise(
         "sign", 1, _no_derivative, "torch.sign({0})", "sign({0})", r"\operatorname{{sign}}({0})", internal=True,
-    ),
-    Elementwise(
-        "step", 1, _no_derivative, "torch.sign(torch.relu({0}))", "[{0} > 0]", r"[{0} > 0]",
-        internal=True,
     ),
     Elementwise(
         "sqrt_slope", 1, lambda z: (-2 * apply("sqrt_slope", z) ** 3,), "_sqrt_slope({0})", "1/(2 sqrt({0}))",

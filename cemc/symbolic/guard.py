@@ -33,12 +33,12 @@ from cemc.notation.nodes import (
     conjuncts,
     negation,
 )
-from cemc.notation.walk import postorder, rebuild, substitute
+from cemc.notation.walk import factors_of, postorder, rebuild, substitute
 from cemc.symbolic.normalise import reachable
 from cemc.symbolic.tables import Tables
 
 # Functions that are not finite, or overflow, for some argument, and an argument for which they are well-behaved.
-_SAFE: dict[str, Expr] = {"log": ONE, "rsqrt": ONE, "pow": ONE, "exp": ZERO}
+_SAFE: dict[str, Expr] = {"log": ONE, "sqrt": ONE, "sqrt_slope": ONE, "rsqrt": ONE, "pow": ONE, "exp": ZERO}
 
 
 def guard(tables: Tables, roots: Iterable[str]) -> None:
@@ -56,6 +56,7 @@ class _Guard:
         self._singular: dict[str, bool] = {}
         self._risks: dict[Basic, bool] = {}
         self._supports: dict[Basic, Expr] = {}
+        self._poles: dict[Basic, bool] = {}
         # Bodies as they are before anything is guarded: what is written out is guarded for its own place.
         self._bodies = {name: tables[name].body for name in tables.names()}
 
@@ -88,7 +89,10 @@ class _Guard:
             )
         if isinstance(node, (Sum, Maximum, Branch, FirstMaximum)):
             body, truth, indices = node.args
-            return rebuild(node, (self.expr(body, self._joined(condition, truth, tuple(indices))), truth, indices))
+            inner = self._joined(condition, truth, tuple(indices))
+            if isinstance(node, Sum) and truth != ONE:
+                return rebuild(node, (self._product_in_sum(body, truth, inner), truth, indices))
+            return rebuild(node, (self.expr(body, inner), truth, indices))
         if isinstance(node, Weight):
             exponent, truth, normaliser = node.args
             # The same guard as in the normaliser, so that the two remain one value.
@@ -98,6 +102,31 @@ class _Guard:
             return rebuild(node, tuple(self.expr(child, self._beside(child, node, condition)) for child in node.args))
         inner = tuple(self.expr(child, condition) for child in node.args)
         return self._safe(node, rebuild(node, inner), condition)
+
+    def _product_in_sum(self, body: Basic, truth: Expr, condition: Expr) -> Basic:
+        """A mask is laid on one factor of a sum of products; a factor with a pole is masked by itself, or the pole
+        would meet the 0 of the other."""
+        factors = []
+        for factor in factors_of(body):
+            other = [p for p in conjuncts(truth) if not self._free(p) <= self._free(factor)]
+            guarded = self.expr(factor, self._beside(factor, body, condition) if isinstance(body, Mul) else condition)
+            factors.append(Select(all_of(*other), guarded, ZERO) if other and self._has_pole(factor) else guarded)
+        return rebuild(body, tuple(factors)) if isinstance(body, Mul) else factors[0]
+
+    def _has_pole(self, node: Basic) -> bool:
+        """Whether a function that is infinite somewhere, and not merely large, stands in `node`, tables included."""
+        if node not in self._poles:
+            self._poles[node] = False
+            if isinstance(node, Entry):
+                found = node.name in self._bodies and self._has_pole(self._bodies[node.name])
+            elif _risky(node) is not None and not (isinstance(node, Apply) and node.function == "exp"):
+                found = True
+            elif isinstance(node, (Add, Mul, Pow, Apply, Held)):
+                found = any(self._has_pole(child) for child in node.args)
+            else:
+                found = isinstance(node, Select) and any(self._has_pole(child) for child in node.args[1:])
+            self._poles[node] = found
+        return self._poles[node]
 
     def _beside(self, factor: Basic, product: Mul, condition: Expr) -> Expr:
         """A condition, and that no other factor of the product is 0 by its mask."""

@@ -33,6 +33,7 @@ from cemc.notation.nodes import (
     Weight,
     all_of,
     bound_indices,
+    compare,
     conjuncts,
     entry,
     unique,
@@ -40,6 +41,7 @@ from cemc.notation.nodes import (
 from cemc.notation.walk import factors_of, postorder, rebuild, substitute, terms_of
 from cemc.symbolic.tables import Tables
 
+_ABOVE_ZERO = compare("<", ZERO, ONE).args[:2]
 _NO_NAMES: Mapping[Basic, Basic] = MappingProxyType({})
 
 
@@ -183,7 +185,7 @@ class _Normaliser:
         factors, truths, bound = self._contract(factors, truths, bound)
         # What a weight is zero outside of need not be said again.
         said = {part for f in factors if isinstance(f, Weight) for part in conjuncts(f.args[1])}
-        truths = [t for t in dict.fromkeys(truths) if t not in said]
+        truths = [t for t in _needed(list(dict.fromkeys(truths)), factors) if t not in said]
         outside, factors = self._split(factors, bound)
         outer_truths, truths = self._split(truths, bound)
         free = frozenset[IndexSymbol]().union(*(self._free(e) for e in (*factors, *truths)))
@@ -261,14 +263,14 @@ def _product(parts: tuple[Basic, ...]) -> Expr:
             stack.append(part.args[1])
         else:
             factors.append(part)
-    return _select(all_of(*truths), Mul(*_without_steps(factors)), ZERO)
+    return _select(all_of(*_needed(truths, factors)), Mul(*factors), ZERO)
 
 
-def _without_steps(factors: list[Basic]) -> list[Basic]:
-    """step(u) times a power of relu(u) is that power."""
+def _needed(truths: list[Expr], factors: list[Expr]) -> list[Expr]:
+    """The truths of a product that its factors do not say anyway: a power of relu(u) is 0 unless 0 < u."""
     bases = {f.args[0] if f.is_Pow and f.args[1].is_positive else f for f in factors}
     rectified = {f.arguments[0] for f in bases if isinstance(f, Apply) and f.function == "relu"}
-    return [f for f in factors if not (isinstance(f, Apply) and f.function == "step" and f.arguments[0] in rectified)]
+    return [t for t in truths if not (isinstance(t, Compare) and t.args[:2] == _ABOVE_ZERO and t.args[2] in rectified)]
 
 
 def _select(condition: Basic, then: Basic, otherwise: Basic) -> Expr:
