@@ -148,11 +148,6 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
 
 
-@(
-    pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss counts kilobytes on Linux only")
-    if False
-    else lambda f: f
-)
 def test_memory_grows_linearly(tmp_path: Any) -> None:
     (tmp_path / "attention.py").write_text(generated(ATTENTION), encoding="utf-8")
     used = []
