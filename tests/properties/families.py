@@ -32,7 +32,7 @@ SCORES = (
     "({q}) @ ({u})",
     "(-norm2({q} - {u}) / 2)",
     "dot(tanh({q}), {u})",
-    "dot({q}, {u})^2",
+    "sin(dot({q}, {u}))^2",
 )
 SCALES = ("", "beta * ", "0.5 * ", "scale * ", "t * ")
 # What a pair adds to its score.
