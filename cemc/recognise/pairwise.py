@@ -176,6 +176,8 @@ def _attention(
         return "values depend on the query's position"
     width_axis = values.node.dims[values.at.index(width[0])]
     frame = [weights.at[p] for p in shared] + [weights.at[i], width[0]]
+    if sorted(frame) != sorted(node.output):
+        return "more than the key axis is summed"
     attention = graph.make(
         Attention, dims=(*(softmax.dims[p] for p in shared), softmax.dims[i], width_axis), kind="real",
         batched=any(o.node.batched for o in (q, k, v)), query=q, key=k, value=v, scale=scale, causal=causal,
