@@ -145,6 +145,8 @@ class _Compile:
                 print(f"    {line}")
             for line in () if result.recognised else result.reasons:
                 print(f"    generic: {line}")
+            if not result.causal:
+                print("    not causal: a token may read later ones; given(...) holds what it should only read")
         return DONE
 
     def _free(self, path: str, results: Sequence[Result]) -> bool:

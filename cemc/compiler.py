@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Result:
     """What came of one energy. `recognised`: a sentence for each structure found; `reasons`: why others were not.
+    `causal`: what the class says of itself.
 
     `path` is the file written, None if none was asked for. `warnings` are rendered diagnostics.
     """
@@ -47,6 +48,7 @@ class Result:
     code: str
     recognised: tuple[str, ...]
     reasons: tuple[str, ...]
+    causal: bool
     warnings: tuple[str, ...]
     path: str | None = None
 
@@ -143,7 +145,16 @@ def _compile_energy(energy: typed.Energy, warnings: tuple[str, ...], trace: Trac
         equations = symbolic.equations(derived)
         code = passed(emit.emit_module(energy, plan, equations, found.reasons, __version__))
     recognised = () if plan.torch is None else tuple(line.sentence for line in plan.torch.recognised)
-    return Result(energy.name, emit.class_name(energy.name), energy.text, code, recognised, found.reasons, warnings)
+    return Result(
+        name=energy.name,
+        class_name=emit.class_name(energy.name),
+        source=energy.text,
+        code=code,
+        recognised=recognised,
+        reasons=found.reasons,
+        causal=generic.causal,
+        warnings=warnings,
+    )
 
 
 def _written(result: Result, out: Path) -> Result:
