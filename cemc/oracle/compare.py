@@ -17,8 +17,9 @@ from cemc.semantics.typed import Energy
 TOLERANCE = 1e-9
 FLOOR = 1e-12
 # Of the largest tensor compared along with it (at least 1): what is mathematically 0 is seldom computed as exactly 0.
-ROUNDING = 1e-14
-LARGEST_ROUNDING = 1e-5  # an error above this is never put down to rounding
+ROUNDING = 1e-13
+LARGEST_ROUNDING = 1e-5  # of the reference, or of what it cancels to; more is never put down to rounding
+CANCELLED = 1e-6  # of the largest tensor compared along with it: a reference below this has cancelled
 SAFETY = 10.0  # how much worse than the oracle's another correct evaluation may be
 
 # A group of quantities computed by one call, such as the new states: {name: value}.
@@ -140,7 +141,9 @@ class Comparison:
             scale = max(1.0, *(_norm(value) for value in reference.values()))
             for quantity, value in reference.items():
                 error = relative_error(found[quantity], value, scale)
-                if TOLERANCE <= error < LARGEST_ROUNDING:
+                size = _norm(value)
+                explicable = LARGEST_ROUNDING * max(size, CANCELLED * scale) / max(size, FLOOR)
+                if TOLERANCE <= error < explicable:
                     error /= max(1.0, SAFETY * self._rounding(name, quantity, scale) / TOLERANCE)
                 errors[f"{name}{quantity}"] = error
         return errors
