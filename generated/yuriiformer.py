@@ -389,6 +389,9 @@ def _attention(query: Tensor, key: Tensor, value: Tensor, *, scale: float, causa
     batch = torch.broadcast_shapes(query.shape[:-2], key.shape[:-2], value.shape[:-2])
     layout = (math.prod(batch[:-1]), math.prod(batch[-1:]))
     query, key, value = (u.expand(*batch, *u.shape[-2:]).reshape(*layout, *u.shape[-2:]) for u in (query, key, value))
+    if scale <= 0:
+        # The kernel masks before it scales.
+        query, scale = query * scale, 1.0
     rows, columns = query.shape[-2], key.shape[-2]
     mask = None
     if causal and rows < columns:

@@ -272,6 +272,10 @@ class Body:
             self.leaves.add(self._sizes[axis], length)
         return self._sizes[axis]
 
+    def length(self, axis: str) -> str:
+        """The length of an axis in the arguments of this call, written out."""
+        return self._length(axis) if axis in self.context.runtime else self.attribute(axis)
+
     def new_tokens(self) -> str:
         """How many tokens this call has."""
         return self._length("token")

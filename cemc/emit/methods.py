@@ -103,7 +103,7 @@ class _Arguments:
         if state.axes == like.axes:
             return f"{torch}.zeros_like({first})" if start == "0" else f"{torch}.full_like({first}, {start})"
         lengths = [f"*{first}.shape[:{-len(like.axes)}]" if like.axes else f"*{first}.shape"]
-        lengths += [body.size(axis.name) for axis in state.axes]
+        lengths += [body.length(axis.name) for axis in state.axes]
         shape = f"({lengths[0]},)" if len(lengths) == 1 else f"({', '.join(lengths)})"
         return f"{first}.new_full({shape}, {start})"
 

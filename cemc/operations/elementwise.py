@@ -110,7 +110,7 @@ _RECORDS = (
     ),
     Elementwise(
         "max", 2,
-        lambda a, b: (Select(compare(">=", a, b), ONE, ZERO), Select(compare(">=", a, b), ZERO, ONE)),
+        lambda a, b: (Select(compare("<=", b, a), ONE, ZERO), Select(compare("<=", b, a), ZERO, ONE)),
         "torch.where({0} >= {1}, {0}, {1})", "max({0}, {1})", r"\max({0}, {1})",
     ),
     # What only derivatives and expansions of the above use.
@@ -147,8 +147,8 @@ _RECORDS = (
         lambda base, exponent: (
             exponent * apply("pow", base, exponent - 1),
             Select(
-                compare(">", base, ZERO),
-                apply("pow", base, exponent) * apply("log", Select(compare(">", base, ZERO), base, ONE)),
+                compare("<", ZERO, base),
+                apply("pow", base, exponent) * apply("log", Select(compare("<", ZERO, base), base, ONE)),
                 ZERO,
             ),
         ),

@@ -33,6 +33,7 @@ from cemc.notation.nodes import (
     conjuncts,
 )
 from cemc.notation.walk import factors_of, postorder
+from cemc.symbolic.support import Support
 from cemc.symbolic.tables import Tables
 from cemc.symbolic.update import SymbolicEnergy
 
@@ -59,6 +60,7 @@ class _Reader:
 
     def __init__(self, symbolic: SymbolicEnergy, root: str) -> None:
         self._symbolic, self._tables, self._root = symbolic, symbolic.tables, root
+        self._support = Support(symbolic.tables)
         self._visited: set[tuple[str, tuple[bool, ...]]] = set()
 
     def is_causal(self) -> bool:
@@ -86,7 +88,7 @@ class _Reader:
         bounded = frozenset(s for s, at_most in zip(table.indices, known, strict=True) if at_most)
         reads: dict[tuple[Entry, Expr], None] = {}
         bound: dict[tuple[IndexSymbol, Expr], None] = {}
-        _walk(table.body, ONE, reads, bound, {})
+        _walk(table.body, ONE, reads, bound, {}, self._support)
         if not all(_at_most(symbol, condition, bounded, self._tables) for symbol, condition in bound):
             return None
         out: list[tuple[str, tuple[bool, ...]]] = []
@@ -113,6 +115,7 @@ class _Reader:
 def _walk(
     expr: Expr, condition: Expr, reads: dict[tuple[Entry, Expr], None], bound: dict[tuple[IndexSymbol, Expr], None],
     seen: dict[tuple[Expr, Expr], None],
+    support: Support,
 ) -> None:  # fmt: skip
     """Collects entries and bound token indices, each with the condition under which it matters."""
     if (expr, condition) in seen:
@@ -128,30 +131,30 @@ def _walk(
         for body, truth, indices in [b.args for b in expr.branches] if isinstance(expr, LogSumExp) else [expr.args]:
             # Outside conditions speak of another index where a weight stands beside its own normaliser.
             outside = _without(condition, tuple(indices))
-            # A product with a weight, or the mark of a maximum, in it is zero off their mask.
-            masks = [f.args[1] for f in factors_of(body) if isinstance(f, (Weight, FirstMaximum))]
-            under = _both(outside, truth, *(masks if isinstance(expr, Sum) else ()))
+            # A summand that is 0 off some mask is not read there.
+            masks = (support(body),) if isinstance(expr, Sum) else ()
+            under = _both(outside, truth, *masks)
             bound.update(((s, under), None) for s in indices if s.axis == TOKEN)
-            _walk(body, under, reads, bound, seen)
-            _walk(truth, outside, reads, bound, seen)
+            _walk(body, under, reads, bound, seen, support)
+            _walk(truth, _both(outside, *masks), reads, bound, seen, support)
     elif isinstance(expr, FirstMaximum):
         body, truth, indices = expr.args
         outside = _without(condition, tuple(indices))
         bound.update(((s, _both(outside, truth)), None) for s in indices if s.axis == TOKEN)
-        _walk(body, _both(outside, truth), reads, bound, seen)
-        _walk(truth, outside, reads, bound, seen)
+        _walk(body, _both(outside, truth), reads, bound, seen, support)
+        _walk(truth, outside, reads, bound, seen, support)
     elif isinstance(expr, Weight):
-        _walk(expr.args[0], _both(condition, expr.args[1]), reads, bound, seen)
-        _walk(expr.args[1], condition, reads, bound, seen)
-        _walk(expr.args[2], condition, reads, bound, seen)
+        _walk(expr.args[0], _both(condition, expr.args[1]), reads, bound, seen, support)
+        _walk(expr.args[1], condition, reads, bound, seen, support)
+        _walk(expr.args[2], condition, reads, bound, seen, support)
     elif isinstance(expr, Select):
-        _walk(expr.args[0], condition, reads, bound, seen)
-        _walk(expr.args[1], _both(condition, expr.args[0]), reads, bound, seen)
-        _walk(expr.args[2], condition, reads, bound, seen)
+        _walk(expr.args[0], condition, reads, bound, seen, support)
+        _walk(expr.args[1], _both(condition, expr.args[0]), reads, bound, seen, support)
+        _walk(expr.args[2], condition, reads, bound, seen, support)
     elif isinstance(expr, AllOf):
         # One false part makes the whole false, whatever the others read.
         for n, part in enumerate(expr.args):
-            _walk(part, _both(condition, *expr.args[:n], *expr.args[n + 1 :]), reads, bound, seen)
+            _walk(part, _both(condition, *expr.args[:n], *expr.args[n + 1 :]), reads, bound, seen, support)
     elif isinstance(expr, Compare):
         for entry in (node for node in postorder(expr) if isinstance(node, Entry)):
             reads[entry, condition] = None
@@ -159,11 +162,11 @@ def _walk(
         if isinstance(expr, Rotation):
             bound.update(((s, condition), None) for s in (expr.args[1],) if s.axis == TOKEN)
         for child in expr.args:
-            _walk(child, condition, reads, bound, seen)
+            _walk(child, condition, reads, bound, seen, support)
     if isinstance(expr, Entry):
         # A given in a subscript is read too.
         for child in expr.args:
-            _walk(child, condition, reads, bound, seen)
+            _walk(child, condition, reads, bound, seen, support)
 
 
 def _without(condition: Expr, indices: tuple[IndexSymbol, ...]) -> Expr:
@@ -200,7 +203,8 @@ def _linear(expr: Expr) -> Linear | None:
         coefficient, atom = term.as_coeff_Mul()
         if atom == ONE:
             out[None] = out.get(None, Rational(0)) + coefficient
-        elif isinstance(atom, (IndexSymbol, AxisSize)):
+        elif all(isinstance(f, (IndexSymbol, AxisSize)) for f in factors_of(atom)):
+            # A product of positions and sizes is not negative, whatever it is.
             out[atom] = out.get(atom, Rational(0)) + coefficient
         else:
             return None

@@ -17,7 +17,6 @@ from cemc.notation.nodes import (
     ONE,
     TRUTHS,
     ZERO,
-    AnyOf,
     Apply,
     Branch,
     Entry,
@@ -35,6 +34,7 @@ from cemc.notation.nodes import (
 )
 from cemc.notation.walk import factors_of, postorder, rebuild, substitute
 from cemc.symbolic.normalise import reachable
+from cemc.symbolic.support import Support
 from cemc.symbolic.tables import Tables
 
 # Functions that are not finite, or overflow, for some argument, and an argument for which they are well-behaved.
@@ -55,8 +55,8 @@ class _Guard:
         self._known: dict[tuple[Basic, Expr], Basic] = {}
         self._singular: dict[str, bool] = {}
         self._risks: dict[Basic, bool] = {}
-        self._supports: dict[Basic, Expr] = {}
         self._poles: dict[Basic, bool] = {}
+        self._support = Support(tables)
         # Bodies as they are before anything is guarded: what is written out is guarded for its own place.
         self._bodies = {name: tables[name].body for name in tables.names()}
 
@@ -133,28 +133,6 @@ class _Guard:
         if not self._has_singular(factor):
             return condition
         return all_of(condition, *(self._support(other) for other in product.args if other is not factor))
-
-    def _support(self, node: Basic) -> Expr:
-        """A truth that holds wherever `node` may be other than 0, as far as masks say."""
-        if node not in self._supports:
-            self._supports[node] = self._find_support(node)
-        return self._supports[node]
-
-    def _find_support(self, node: Basic) -> Expr:
-        if isinstance(node, Select) and node.args[2] == ZERO:
-            return all_of(node.args[0], self._support(node.args[1]))
-        if isinstance(node, (Weight, FirstMaximum)):
-            return node.args[1]
-        if isinstance(node, Mul):
-            return all_of(*(self._support(factor) for factor in node.args))
-        if isinstance(node, Add):
-            parts = [self._support(term) for term in node.args]
-            return ONE if ONE in parts else AnyOf(*parts)
-        if isinstance(node, Entry) and node.name in self._bodies and self._tables[node.name].origin == "adjoint":
-            if all(isinstance(s, IndexSymbol) for s in node.subscripts):
-                mapping = dict(zip(self._tables[node.name].indices, node.subscripts, strict=True))
-                return substitute(self._support(self._bodies[node.name]), mapping, self._free)
-        return ONE
 
     def _joined(self, condition: Expr, truth: Expr, indices: tuple[IndexSymbol, ...]) -> Expr:
         """A condition outside and one inside a binder; the former cannot speak of what the latter binds."""

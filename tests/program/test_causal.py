@@ -30,6 +30,14 @@ CAUSAL = {
     "through a definition": "c[j] = given(x[j])\nm[i] = mean[j <= i](c[j])\nE[i] = dot(x[i], m[i])",
     "the mask in a where": "E[i] = sum[j <= i](where(j < i, dot(x[i], given(x[j])), 0))",
     "maximum over the past": "E[i] = max[j <= i](dot(x[i], given(x[j])))",
+    "one table in two reductions": "s[i, j] = dot(x[i], given(x[j]))\n"
+    "E[i] = logsumexp[j <= i](2 * s[i, j]) - logsumexp[j <= i](s[i, j])",
+    "a where on the score": "E[i] = sum[j <= i](where(dot(x[i], given(x[j])) < 1, dot(x[i], given(x[j]))^2, 1))",
+    "a table and its neighbour": "s[i, j] = dot(x[i], given(x[j]))\nE[i] = logsumexp[j < i](s[i, j]) - s[i, i - 1]",
+    "a function of the score": "E[i] = logsumexp[j <= i](sqrt(max(dot(x[i], given(x[j])), 1)))",
+    "entropy of attention": "s[i, j] = dot(x[i], given(x[j]))\nL[i] = logsumexp[j <= i](s[i, j])\n"
+    "E[i] = sum[j <= i](exp(s[i, j] - L[i]) * s[i, j])",
+    "dilated": "E[i] = dot(x[i], sum[o in o_max](given(x[i - o * stride])))",
     "own token through equality": "E[i] = sum[j in token if j == i](dot(x[i], given(x[j])))",
 }
 
@@ -54,7 +62,7 @@ NOT_CAUSAL = {
 
 @pytest.mark.parametrize("name", CAUSAL)
 def test_proved_causal(name: str) -> None:
-    header = "d, o_max = 4" if "o_max" in CAUSAL[name] else "d"
+    header = "d, o_max = 4, stride = 2" if "o_max" in CAUSAL[name] else "d"
     assert is_causal(CAUSAL[name], header)
 
 
