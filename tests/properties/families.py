@@ -54,7 +54,7 @@ SUMS = (
     "log(sum[{mask}](exp({score})))",
     "log(exp(b) + sum[{mask}](exp({score})))",
     "log(1 + sum[{mask}](exp({score})))",
-    "log(sum[{mask}](square(g[j]) * exp({score})))",
+    "log(sum[{mask}](softplus(g[j]) * exp({score})))",
     "softplus(logsumexp[{mask}]({score}))",
     "sum[{mask}](softplus({score}))",
     "sum[{mask}](square({score}))",

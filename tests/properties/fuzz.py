@@ -15,6 +15,7 @@ import hypothesis
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from tests.properties.families import family_files
 from tests.properties.strategy import cem_files
 from tests.properties.support import compare_text
 
@@ -27,7 +28,14 @@ class Failure:
     message: str
 
 
-def fuzz(examples: int, seed: int, budget: int, counts: Counter[str], shrink: bool = True) -> Failure | None:
+def fuzz(
+    files: st.SearchStrategy[str],
+    examples: int,
+    seed: int,
+    counts: Counter[str],
+    shortest: int = 1,
+    shrink: bool = True,
+) -> Failure | None:
     """Draws up to `examples` files; stops at the first kind of failure, shrunk."""
     last: list[Failure] = []
 
@@ -40,11 +48,11 @@ def fuzz(examples: int, seed: int, budget: int, counts: Counter[str], shrink: bo
         suppress_health_check=list(HealthCheck),
         phases=[Phase.generate, Phase.shrink] if shrink else [Phase.generate],
     )
-    @given(text=cem_files(budget), number=st.integers(0, 3))
+    @given(text=files, number=st.integers(0, 3))
     def compare(text: str, number: int) -> None:
         counts["files"] += 1
         try:
-            message = compare_text(text, number)
+            message = compare_text(text, number, shortest)
         except Exception as error:
             last.append(Failure(text, f"{type(error).__name__}: {error}"))
             raise
@@ -65,6 +73,8 @@ def main() -> int:
     parser.add_argument("--examples", type=int, default=1000, help="files to draw")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--budget", type=int, default=4, help="levels of an expression")
+    parser.add_argument("--families", action="store_true", help="energies of pairs and features instead of any")
+    parser.add_argument("--shortest", type=int, default=1, help="tokens at least")
     parser.add_argument("--chunk", type=int, default=100, help="files between restarts from a new seed")
     parser.add_argument("--no-shrink", action="store_true")
     options = parser.parse_args()
@@ -72,10 +82,12 @@ def main() -> int:
     failures: list[Failure] = []
     start = time.monotonic()
     for number in range(0, options.examples, options.chunk):
-        failure = fuzz(options.chunk, options.seed + number, options.budget, counts, not options.no_shrink)
+        files = family_files() if options.families else cem_files(options.budget)
+        seed, shrink = options.seed + number, not options.no_shrink
+        failure = fuzz(files, options.chunk, seed, counts, options.shortest, shrink)
         if failure is not None:
             failures.append(failure)
-            print(f"\n--- seed {options.seed + number}\n{failure.text}\n{failure.message}", flush=True)
+            print(f"\n--- seed {seed}\n{failure.text}\n{failure.message}", flush=True)
     seconds = time.monotonic() - start
     summary = ", ".join(f"{counts[key]} {key}" for key in ("files", "agree", "differ"))
     print(f"\n{summary}, {len(failures)} failures kept, {seconds:.0f} s")

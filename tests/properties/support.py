@@ -57,11 +57,12 @@ def disagreement(
     return "\n".join([configuration.describe(), *found]) if found else ""
 
 
-def compare_text(text: str, seed: int) -> str:
-    """Compiles a text and compares it with the oracle at small sizes; what differs, or nothing."""
+def compare_text(text: str, seed: int, shortest: int = 1) -> str:
+    """Compiles a text and compares it with the oracle at small sizes and from `shortest` tokens on; what differs, or
+    nothing."""
     energy, layer_class = compiled_source(Source("random.cem", text))
     sizes = draw_sizes(energy, random.Random(seed), largest=4)
-    lengths = {axis.name: 1 + (seed + number) % 4 for number, axis in enumerate(energy.runtime_axes)}
+    lengths = {axis.name: shortest + (seed + number) % 4 for number, axis in enumerate(energy.runtime_axes)}
     batch: tuple[int, ...] = ((), (2,))[seed % 2]
     configuration = draw(energy, seed, sizes, lengths, batch)
     found = disagreement(energy, layer_class, configuration, seed)
