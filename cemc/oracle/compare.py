@@ -128,6 +128,11 @@ class Comparison:
             name: self._evaluate(name, group(), self._inputs(configuration.raw)) for name, group in groups.items()
         }
 
+    @property
+    def magnitude(self) -> float:
+        """The largest norm of all that is compared."""
+        return max(_norm(value) for group in self.reference.values() for value in group.values())
+
     def errors(self, layer: Any, device: str = "cpu") -> dict[str, float]:
         """Relative error of each value ("update: x", "E in context: E") and gradient ("update to Q").
 
