@@ -47,13 +47,18 @@ def compiled_source(source: Source) -> tuple[Energy, Any]:
 
 
 def disagreement(
-    energy: Energy, layer_class: Any, configuration: Configuration, seed: int, largest: float = math.inf
+    energy: Energy,
+    layer_class: Any,
+    configuration: Configuration,
+    seed: int,
+    steps: tuple[int | None, ...] = (None, 2),
+    largest: float = math.inf,
 ) -> str:
-    """Every quantity that differs from the oracle's on some backend; empty where all agree. Where the energy is so steep
-    that something exceeds `largest`, nothing is compared: exponentials of large scores have few digits."""
+    """Every quantity that differs from the oracle's on some backend; empty where all agree. Where the energy is so
+    steep that something exceeds `largest`, nothing is compared: exponentials of large scores have few digits."""
     found = []
     for backend in BACKENDS:
-        comparison = Comparison(energy, configuration, seed, second=backend == "generic")
+        comparison = Comparison(energy, configuration, seed, steps, second=backend == "generic")
         if comparison.magnitude < largest:
             errors = comparison.errors(build(layer_class, configuration, backend))
             found += [f"{backend}: {name} {error:.1e}" for name, error in errors.items() if not error < TOLERANCE]
