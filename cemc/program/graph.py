@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator
 from dataclasses import fields
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from cemc.program.nodes import Branch, Integrand, Node, Operand
 
@@ -29,7 +29,7 @@ class Graph:
         elif hint is not None and node.hint is None:
             # The first name the source gives a value is the one its variable gets.
             object.__setattr__(node, "hint", hint)
-        return node  # type: ignore[return-value]
+        return cast(N, node)
 
 
 def _key(value: Any) -> Any:

@@ -38,7 +38,7 @@ from cemc.notation.nodes import (
 from cemc.notation.walk import is_plain, substitute
 from cemc.semantics import typed
 from cemc.symbolic import conditions, exponentials
-from cemc.symbolic.tables import Table, Tables
+from cemc.symbolic.tables import Origin, Table, Tables
 
 At = tuple[Expr, ...]
 
@@ -79,15 +79,15 @@ class Builder:
 
     # ---------------------------------------------------------------------------------------------- tables
 
-    def define(self, definition: typed.Definition, origin: str) -> Table:
+    def define(self, definition: typed.Definition, origin: Origin) -> Table:
         """The table of a definition; its indices are the definition's and one for each axis of its shape."""
         self.written[definition.name] = definition
         return self.tables.add(self._table(definition.name, definition, origin, raw=False))
 
-    def _table(self, name: str, definition: typed.Definition, origin: str, raw: bool) -> Table:
+    def _table(self, name: str, definition: typed.Definition, origin: Origin, raw: bool) -> Table:
         scope, indices = self.open(definition.indices, definition.body.shape)
         body = self.scalar(definition.body, indices[len(definition.indices) :], scope, raw)
-        return Table(name, indices, body, origin, definition.name)  # type: ignore[arg-type]
+        return Table(name, indices, body, origin, definition.name)
 
     def open(
         self, variables: tuple[typed.Index, ...], shape: tuple[typed.Axis, ...]
