@@ -36,11 +36,12 @@ def line_of(source: Source, span: Span) -> int:
 def render(diagnostic: Diagnostic, source: Source) -> str:
     """One fault, without a final line end."""
     line, column = place(source, diagnostic.span.start)
-    parts = [f"{source.path}:{line}:{column}: {diagnostic.severity}: {diagnostic.message}"]
+    parts = [f"{source.path}:{line}:{column}: {diagnostic.severity}: {_visible(diagnostic.message)}"]
     if source.text.strip():
         parts += _excerpt(source.text, diagnostic.span, column)
     if diagnostic.suggestion:
-        parts.append(f"{INDENT}{diagnostic.suggestion}")
+        # It may quote the file, hidden characters included.
+        parts.append(f"{INDENT}{_visible(diagnostic.suggestion)}")
     return "\n".join(parts)
 
 
@@ -64,7 +65,7 @@ def _excerpt(text: str, span: Span, column: int) -> list[str]:
         head, tail = ("…" if left else ""), ("…" if right < len(line) else "")
         first, last = first - left + len(head), min(last, right) - left + len(head)
         line = head + line[left:right] + tail
-    line = "".join(map(_printable, line))
+    line = _visible(line)
     if first < len(line):
         last = max(first + 1, first + len(line[first:last].rstrip()))
     blank = "".join(_under(character, " ") for character in line[:first])
@@ -83,6 +84,10 @@ def _under(character: str, mark: str) -> str:
     if category(character) in ("Mn", "Me", "Cf"):
         return ""
     return mark * (2 if east_asian_width(character) in "WF" else 1)
+
+
+def _visible(text: str) -> str:
+    return "".join(map(_printable, text))
 
 
 def _printable(character: str) -> str:

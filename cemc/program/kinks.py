@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from sympy import Rational
 
-from cemc.notation.nodes import Apply, ArgumentSymbol, Compare, Expr
+from cemc.notation.nodes import Antiderivative, Apply, ArgumentSymbol, Compare, Expr
 from cemc.notation.walk import postorder
 from cemc.operations import ELEMENTWISE
 
@@ -20,6 +20,9 @@ def kinks(expr: Expr, argument: ArgumentSymbol) -> tuple[Fraction, ...]:
             found |= _roots(_difference(lines, *node.arguments), (Fraction(0),))
         elif isinstance(node, Apply):
             found |= _roots(lines.get(node.arguments[0]), ELEMENTWISE[node.function].kinks)
+        elif isinstance(node, Antiderivative):
+            _, inner, integrand, operand = node.args
+            found |= _roots(lines.get(operand), kinks(integrand, inner))
         elif isinstance(node, Compare):
             found |= _roots(_difference(lines, *node.args[1:]), (Fraction(0),))
     return tuple(sorted(found))

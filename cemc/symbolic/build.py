@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sympy import Add, Integer, Mul, Pow, Rational
+from sympy import Add, Integer, Mul, Rational
 from sympy.core.containers import Tuple
 
 from cemc.notation.nodes import (
     ONE,
-    ZERO,
     Antiderivative,
     ArgumentSymbol,
     AxisSize,
@@ -38,16 +37,13 @@ from cemc.notation.nodes import (
 from cemc.notation.walk import is_plain, substitute
 from cemc.semantics import typed
 from cemc.symbolic import conditions, exponentials
+from cemc.symbolic.power import power
 from cemc.symbolic.tables import Origin, Table, Tables
 
 At = tuple[Expr, ...]
 
 _DEFAULT_EPS = Rational(1, 10**6)
 _ROPE_BASE = Integer(10000)
-# Powers of numbers beyond this many bits are left to floating point (a tower of exponents must not hang).
-_FOLDED_BITS = 256
-# Integer powers up to this are SymPy's; larger ones are a function call like any other.
-_LARGEST_POWER = 32
 
 
 class Scope:
@@ -74,6 +70,8 @@ class Builder:
         # Values of functions: one that calls another twice, which calls another twice, is not to be unfolded as a tree.
         self._functions: dict[tuple[object, ...], Expr] = {}
         self.written: dict[str, typed.Definition] = {}
+        self.exponentials: dict[str, int] = {}
+        """How many each definition is a sum of, as far as known: see `exponentials`."""
         for definition in energy.definitions.values():
             self.define(definition, "definition")
 
@@ -243,7 +241,8 @@ class Builder:
 
     def _integral(self, expr: typed.Integral, at: At, scope: Scope) -> Expr:
         operand = self.broadcast(expr.operand, at, scope)
-        argument = ArgumentSymbol("z")
+        # One argument for each function: an integrand may contain integrals of others, never of itself.
+        argument = ArgumentSymbol(f"argument of {expr.function}")
         return Antiderivative(word(expr.function), argument, self.function(expr.function, [argument]), operand)
 
     def function(self, name: str, arguments: list[Expr]) -> Expr:
@@ -263,8 +262,8 @@ class Builder:
 
     def _call(self, expr: typed.Call, at: At, scope: Scope, raw: bool) -> Expr:
         name, arguments = expr.function, expr.arguments
-        if name == "log" and (branches := exponentials.branches(self, arguments[0], at, scope)) is not None:
-            return LogSumExp(word("minus infinity" if raw else "zero"), *branches)
+        if name == "log" and (stable := exponentials.logarithm(self, arguments[0], at, scope, raw)) is not None:
+            return stable
         if name in ("exp", "log"):
             return apply(name, self.broadcast(arguments[0], at, scope, raw=name == "exp"))
         if name == "dot":
@@ -380,19 +379,6 @@ class Vector:
 
     def __getitem__(self, at: Expr) -> Expr:
         return substitute(self._body, {self._point: at}, self._builder.tables.free)
-
-
-def power(base: Expr, exponent: Expr) -> Expr:
-    """base ^ exponent, folded only where that is exact and small."""
-    if exponent == ONE:
-        return base
-    if exponent.is_Integer and abs(int(exponent)) <= _LARGEST_POWER and not (base == ZERO and exponent <= 0):
-        if exponent == ZERO:
-            return ONE
-        bits = (base.p.bit_length() + base.q.bit_length()) * abs(int(exponent)) if base.is_Rational else 0
-        if bits <= _FOLDED_BITS:
-            return Pow(base, exponent)
-    return apply("pow", base, exponent)
 
 
 def _top_terms(expr: Expr) -> list[Expr]:

@@ -299,7 +299,14 @@ def _match(point: Basic, body: Basic, bound: frozenset[IndexSymbol]) -> dict[Ind
 def _repeated(body: Expr) -> list[Basic]:
     """Terms that several others have as a part and that read longer than a name, inner ones first."""
     order = list(postorder(body))
-    uses = Counter(child for node in order for child in node.args)
+    shown: set[Basic] = {body}
+    uses: Counter[Basic] = Counter()
+    for node in reversed(order):
+        if node in shown:
+            # An integrand is called by its name.
+            children = node.args[3:] if isinstance(node, Antiderivative) else node.args
+            shown.update(children)
+            uses.update(children)
     return [n for n in order if uses[n] > 1 and not isinstance(n, (Entry, Tuple, *TRUTHS)) and _depth(n) >= _LONG]
 
 

@@ -2,45 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import random
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cemc.diagnostics import CemError, render_all
-from cemc.semantics import analyse
-from cemc.syntax import parse, source_of
+from tests.fuzz.inputs import PIECES, front_end, mutated, seeds
 
-HERE = Path(__file__).parent
-SEEDS = [
-    path.read_text(encoding="utf-8")
-    for path in sorted(
-        [
-            *(HERE / "right").glob("*.cem"),
-            *(HERE / "wrong").glob("*.cem"),
-            *(HERE.parent / "syntax" / "wrong").glob("*.cem"),
-            *(HERE.parent.parent / "examples" / "energies").glob("*.cem"),
-        ]
-    )
-]
-PIECES = """energy a(d) { state x[token, d] given m[token, d]: int = positive param W[d, d] ~ normal(0, 1) const c
-    function f(z) update repeat 2 } E[i] logsumexp[j <= i if not and or in where grad[x](E)[i] input integral[silu]
-    + - * / @ ^ .T ( ) [ ] { } , 1 0.5 1e9 # ' " $ \t \n é β × ﬁ \0 \u202e sum softmax rope z y i j k""".split(" ")
+SEEDS = seeds()
 
 SETTINGS = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
-
-
-def front_end(data: bytes) -> None:
-    try:
-        source = source_of(data, "fuzz.cem")
-        result = analyse(parse(source), source)
-        render_all(result.warnings, source)
-    except CemError as error:
-        assert error.diagnostics
-        for line in str(error).splitlines():
-            assert "\0" not in line
-        assert all(line.startswith(("fuzz.cem:", "    ")) for line in str(error).splitlines())
 
 
 @SETTINGS
@@ -74,3 +46,13 @@ def test_mutated_files(text: str, data: st.DataObject) -> None:
 def test_files_cut_short(cut: int) -> None:
     text = max(SEEDS[:4], key=len)
     front_end(text.encode()[:cut])
+
+
+@settings(SETTINGS, max_examples=300)
+@given(st.sampled_from(SEEDS), st.integers(0, 2**32))
+def test_mutated_tokens(text: str, seed: int) -> None:
+    """The steps of the coverage-guided fuzzer (`tests/fuzz/frontend.py`), without its memory."""
+    generator, data = random.Random(seed), text.encode()
+    for _ in range(3):
+        data = mutated(data, generator, SEEDS, 10_000, lambda same: same[::-1])
+        front_end(data)
