@@ -153,13 +153,16 @@ class SlidingWindow(nn.Module):
         rows = torch.arange(n - x.shape[-2], n, device=x.device)  # [token]
         cos, sin = _rotary(rows, self.r, 10000, acc)
         number = rows - self.window  # [token]
-        positions = torch.arange(n, device=x.device)  # [token]
-        all_doc = doc if cache is None else cache.extend(1, doc, 1, -1)  # [..., token]
+        start = 0 if cache is None else max(cache.tokens - (self.window - 1), 0)
+        positions = torch.arange(start, n, device=x.device)  # [token]
+        all_doc = doc if cache is None else cache.extend(1, doc, 1, -1, self.window - 1)  # [..., token]
         for repeat in range(steps):
             z = (x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6)).to(low)  # [..., token, d]
             rotated_Kz = _rotate(torch.einsum("...id,hrd->...hir", z, K).to(acc), cos, sin)  # [..., heads, token, r]
             # [..., heads, token, r]
-            all_rotated_Kz = rotated_Kz if cache is None else cache.extend((0, repeat), rotated_Kz, 3, -2)
+            all_rotated_Kz = (
+                rotated_Kz if cache is None else cache.extend((0, repeat), rotated_Kz, 3, -2, self.window - 1)
+            )
             rotated_Qz = _rotate(torch.einsum("...id,hrd->...hir", z, Q).to(acc), cos, sin)  # [..., heads, token, r]
             product = _by_blocks(
                 self._rows,
@@ -167,6 +170,7 @@ class SlidingWindow(nn.Module):
                 rows=((), (-2,), (-1,), (), (-1,), (), (-1,)),
                 columns=((-2,), (), (), (-1,), (), (-1,), ()),
                 results=(-3,),
+                windows=((self.window - 1,), (), (), (self.window - 1,), (), (self.window - 1,), ()),
                 causal=True,
             )[0]
             unrotated = _rotate(product, cos[:, None], -sin[:, None]).to(low)  # [..., token, heads, r]
@@ -183,8 +187,9 @@ class SlidingWindow(nn.Module):
         K = self.K.to(acc)  # [heads, r, d]
         rows = torch.arange(n - x.shape[-2], n, device=x.device)  # [token]
         cos, sin = _rotary(rows, self.r, 10000, acc)
-        positions = torch.arange(n, device=x.device)  # [token]
-        all_doc = doc if cache is None else cache.extend(1, doc, 1, -1)  # [..., token]
+        start = 0 if cache is None else max(cache.tokens - (self.window - 1), 0)
+        positions = torch.arange(start, n, device=x.device)  # [token]
+        all_doc = doc if cache is None else cache.extend(1, doc, 1, -1, self.window - 1)  # [..., token]
         mask = (rows - self.window)[:, None] < positions  # [token, token]
         mask_2 = all_doc[..., None, :] == doc[..., None]  # [..., token, token]
         mask_3 = mask & (positions <= rows[:, None]) & mask_2  # [..., token, token]
@@ -192,7 +197,9 @@ class SlidingWindow(nn.Module):
             z = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6)  # [..., token, d]
             rotated_Kz = _rotate(torch.einsum("...id,hrd->...hir", z, K), cos, sin)  # [..., heads, token, r]
             # [..., heads, token, r]
-            all_rotated_Kz = rotated_Kz if cache is None else cache.extend((0, repeat), rotated_Kz, 3, -2)
+            all_rotated_Kz = (
+                rotated_Kz if cache is None else cache.extend((0, repeat), rotated_Kz, 3, -2, self.window - 1)
+            )
             rotated_Qz = _rotate(torch.einsum("...id,hrd->...hir", z, Q), cos, sin)  # [..., heads, token, r]
             s = self.beta * (rotated_Qz @ all_rotated_Kz.mT)  # [..., heads, token, token]
             normaliser = _logsumexp(s.transpose(-3, -2), mask_3[..., None, :], -1, empty=0.0)  # [..., token, heads]
@@ -365,6 +372,7 @@ def _by_blocks(
     rows: tuple[tuple[int, ...], ...],
     columns: tuple[tuple[int, ...], ...],
     results: tuple[int, ...],
+    windows: tuple[tuple[int | None, ...], ...],
     causal: bool = False,
     size: int = 128,
 ) -> list[Tensor]:
@@ -372,17 +380,20 @@ def _by_blocks(
 
     `rows` and `columns` are the dimensions of each tensor that run over them. In backward a block is computed again, so
     the memory needed is that of one block. `causal`: rows, the last ones, read no column after themselves.
+    `windows`: how many columns before itself a row reads, for each of `columns`.
     """
     count = next(u.shape[dims[0]] for u, dims in zip(tensors, rows, strict=True) if dims)
     found = []
     for start in range(0, max(count, 1), size):
         stop = min(start + size, count)
         block = []
-        for u, row_dims, column_dims in zip(tensors, rows, columns, strict=True):
+        for u, row_dims, column_dims, sights in zip(tensors, rows, columns, windows, strict=True):
             for dim in row_dims:
                 u = u.narrow(dim, start, stop - start)
-            for dim in column_dims if causal else ():
-                u = u.narrow(dim, 0, u.shape[dim] - count + stop)
+            for dim, window in zip(column_dims, sights, strict=True):
+                before = u.shape[dim] - count
+                first = 0 if window is None else max(before + start - window, 0)
+                u = u.narrow(dim, first, (before + stop if causal else u.shape[dim]) - first)
             block.append(u)
         if count <= size or not torch.is_grad_enabled():
             found.append(function(*block))
@@ -394,13 +405,18 @@ def _by_blocks(
 class _Cache:
     """What decoding remembers: for each value read at past tokens, one tensor with room for `max_tokens` tokens.
 
+    Where only a window of past tokens is read, the tensor has room for that, and `SLACK` tokens more to crop.
     It is filled in place, without gradients. `tokens` is how many it has seen.
     """
+
+    SLACK = 64
 
     def __init__(self, batch_shape: tuple[int, ...], max_tokens: int, steps: int) -> None:
         self.batch_shape, self.max_tokens, self.steps = torch.Size(batch_shape), max_tokens, steps
         self.tokens = 0
         self.tensors: dict[object, tuple[Tensor, int]] = {}
+        # For each window the first token its tensor still has, and how many tokens it sees.
+        self.windows: dict[object, tuple[int, int]] = {}
 
     def check(self, batch: torch.Size, tokens: int, steps: int) -> None:
         """Whether a call with these batch axes, new tokens and steps goes on from here."""
@@ -410,9 +426,12 @@ class _Cache:
             raise ValueError(f"cache: expected steps={self.steps}, got {steps}")
         if self.tokens + tokens > self.max_tokens:
             raise ValueError(f"cache: room for {self.max_tokens} tokens, got {self.tokens} and {tokens} more")
+        if self.tokens < self.least():
+            raise ValueError("cache: a call that failed has moved a window on; crop to 0 tokens and start again")
 
-    def extend(self, slot: object, new: Tensor, axes: int, dim: int) -> Tensor:
-        """Values at all tokens: those remembered under `slot`, then `new` along `dim` < 0.
+    def extend(self, slot: object, new: Tensor, axes: int, dim: int, window: int | None = None) -> Tensor:
+        """Values at all tokens, or from the last `window` before the new ones on: those remembered under `slot`, then
+        `new` along `dim` < 0.
 
         `new` has `axes` axes behind those of the batch.
         """
@@ -421,11 +440,26 @@ class _Cache:
         new = new.expand(self.batch_shape + new.shape[new.ndim - axes :])
         if slot not in self.tensors:
             shape = list(new.shape)
-            shape[dim] = self.max_tokens
+            shape[dim] = self.max_tokens if window is None else min(self.max_tokens, window + 2 * self.SLACK)
             self.tensors[slot] = new.new_empty(shape), dim
-        tensor = self.tensors[slot][0]
-        tensor.narrow(dim, self.tokens, new.shape[dim]).copy_(new)
-        return tensor.narrow(dim, 0, self.tokens + new.shape[dim])
+            if window is not None:
+                self.windows[slot] = 0, window
+        tensor, (first, _) = self.tensors[slot][0], self.windows.get(slot, (0, 0))
+        count, stop = new.shape[dim], self.tokens - first
+        shown = count + (self.tokens if window is None else min(self.tokens, window))
+        if stop + count <= tensor.shape[dim]:
+            tensor.narrow(dim, stop, count).copy_(new)
+            return tensor.narrow(dim, stop + count - shown, shown)
+        # No room: the last tokens, old and new, move to the front.
+        known = torch.cat((tensor.narrow(dim, 0, stop), new), dim)
+        kept = min(stop + count, tensor.shape[dim] - self.SLACK)
+        tensor.narrow(dim, 0, kept).copy_(known.narrow(dim, stop + count - kept, kept))
+        self.windows[slot] = self.tokens + count - kept, self.windows[slot][1]
+        return known.narrow(dim, stop + count - shown, shown)
+
+    def least(self) -> int:
+        """How many tokens must stay for every window to be whole."""
+        return max((first + window for first, window in self.windows.values() if first > 0), default=0)
 
     def reorder(self, index: Tensor) -> None:
         """Take the sequences `index` of the first batch axis, as beam search does."""
@@ -435,9 +469,14 @@ class _Cache:
         self.batch_shape = torch.Size((len(index), *self.batch_shape[1:]))
 
     def crop(self, tokens: int) -> None:
-        """Forget all but the first `tokens` tokens."""
+        """Forget all but the first `tokens` tokens: the last SLACK ones at most, or all."""
         if not 0 <= tokens <= self.tokens:
             raise ValueError(f"cache: expected 0 to {self.tokens} tokens to keep, got {tokens}")
+        if tokens == 0:
+            self.windows = {slot: (0, window) for slot, (_, window) in self.windows.items()}
+        least = self.least()
+        if tokens < least:
+            raise ValueError(f"cache: a window has moved on: expected {least} to {self.tokens} tokens, got {tokens}")
         self.tokens = tokens
 
     def clone(self) -> _Cache:
@@ -445,6 +484,7 @@ class _Cache:
         other = _Cache(tuple(self.batch_shape), self.max_tokens, self.steps)
         other.tokens = self.tokens
         other.tensors = {slot: (tensor.clone(), dim) for slot, (tensor, dim) in self.tensors.items()}
+        other.windows = dict(self.windows)
         return other
 
 

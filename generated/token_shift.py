@@ -132,10 +132,11 @@ class TokenShift(nn.Module):
         taps_positions = torch.arange(self.taps, device=x.device)  # [taps]
         rows = torch.arange(n - x.shape[-2], n, device=x.device)  # [token]
         number = rows[:, None] - taps_positions  # [token, taps]
-        place = _subscript((number, n))
+        start = 0 if cache is None else max(cache.tokens - (self.taps - 1), 0)
+        place = _subscript((number - start, n - start))
         for repeat in range(steps):
             z = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6)  # [..., token, d]
-            all_z = z if cache is None else cache.extend((0, repeat), z, 2, -2)  # [..., token, d]
+            all_z = z if cache is None else cache.extend((0, repeat), z, 2, -2, self.taps - 1)  # [..., token, d]
             table = _with_zero(all_z, -2)
             all_z_read = table[..., place, :].to(low)  # [..., token, taps, d]
             m = torch.einsum("...itd,td->...id", all_z_read, kernel)  # [..., token, d]
@@ -155,10 +156,11 @@ class TokenShift(nn.Module):
         taps_positions = torch.arange(self.taps, device=x.device)  # [taps]
         rows = torch.arange(n - x.shape[-2], n, device=x.device)  # [token]
         number = rows[:, None] - taps_positions  # [token, taps]
-        place = _subscript((number, n))
+        start = 0 if cache is None else max(cache.tokens - (self.taps - 1), 0)
+        place = _subscript((number - start, n - start))
         for repeat in range(steps):
             z = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6)  # [..., token, d]
-            all_z = z if cache is None else cache.extend((0, repeat), z, 2, -2)  # [..., token, d]
+            all_z = z if cache is None else cache.extend((0, repeat), z, 2, -2, self.taps - 1)  # [..., token, d]
             table = _with_zero(all_z, -2)
             all_z_read = table[..., place, :]  # [..., token, taps, d]
             m = torch.einsum("...itd,td->...id", all_z_read, kernel)  # [..., token, d]
@@ -257,13 +259,18 @@ def _product_dtype(x: Tensor) -> torch.dtype:
 class _Cache:
     """What decoding remembers: for each value read at past tokens, one tensor with room for `max_tokens` tokens.
 
+    Where only a window of past tokens is read, the tensor has room for that, and `SLACK` tokens more to crop.
     It is filled in place, without gradients. `tokens` is how many it has seen.
     """
+
+    SLACK = 64
 
     def __init__(self, batch_shape: tuple[int, ...], max_tokens: int, steps: int) -> None:
         self.batch_shape, self.max_tokens, self.steps = torch.Size(batch_shape), max_tokens, steps
         self.tokens = 0
         self.tensors: dict[object, tuple[Tensor, int]] = {}
+        # For each window the first token its tensor still has, and how many tokens it sees.
+        self.windows: dict[object, tuple[int, int]] = {}
 
     def check(self, batch: torch.Size, tokens: int, steps: int) -> None:
         """Whether a call with these batch axes, new tokens and steps goes on from here."""
@@ -273,9 +280,12 @@ class _Cache:
             raise ValueError(f"cache: expected steps={self.steps}, got {steps}")
         if self.tokens + tokens > self.max_tokens:
             raise ValueError(f"cache: room for {self.max_tokens} tokens, got {self.tokens} and {tokens} more")
+        if self.tokens < self.least():
+            raise ValueError("cache: a call that failed has moved a window on; crop to 0 tokens and start again")
 
-    def extend(self, slot: object, new: Tensor, axes: int, dim: int) -> Tensor:
-        """Values at all tokens: those remembered under `slot`, then `new` along `dim` < 0.
+    def extend(self, slot: object, new: Tensor, axes: int, dim: int, window: int | None = None) -> Tensor:
+        """Values at all tokens, or from the last `window` before the new ones on: those remembered under `slot`, then
+        `new` along `dim` < 0.
 
         `new` has `axes` axes behind those of the batch.
         """
@@ -284,11 +294,26 @@ class _Cache:
         new = new.expand(self.batch_shape + new.shape[new.ndim - axes :])
         if slot not in self.tensors:
             shape = list(new.shape)
-            shape[dim] = self.max_tokens
+            shape[dim] = self.max_tokens if window is None else min(self.max_tokens, window + 2 * self.SLACK)
             self.tensors[slot] = new.new_empty(shape), dim
-        tensor = self.tensors[slot][0]
-        tensor.narrow(dim, self.tokens, new.shape[dim]).copy_(new)
-        return tensor.narrow(dim, 0, self.tokens + new.shape[dim])
+            if window is not None:
+                self.windows[slot] = 0, window
+        tensor, (first, _) = self.tensors[slot][0], self.windows.get(slot, (0, 0))
+        count, stop = new.shape[dim], self.tokens - first
+        shown = count + (self.tokens if window is None else min(self.tokens, window))
+        if stop + count <= tensor.shape[dim]:
+            tensor.narrow(dim, stop, count).copy_(new)
+            return tensor.narrow(dim, stop + count - shown, shown)
+        # No room: the last tokens, old and new, move to the front.
+        known = torch.cat((tensor.narrow(dim, 0, stop), new), dim)
+        kept = min(stop + count, tensor.shape[dim] - self.SLACK)
+        tensor.narrow(dim, 0, kept).copy_(known.narrow(dim, stop + count - kept, kept))
+        self.windows[slot] = self.tokens + count - kept, self.windows[slot][1]
+        return known.narrow(dim, stop + count - shown, shown)
+
+    def least(self) -> int:
+        """How many tokens must stay for every window to be whole."""
+        return max((first + window for first, window in self.windows.values() if first > 0), default=0)
 
     def reorder(self, index: Tensor) -> None:
         """Take the sequences `index` of the first batch axis, as beam search does."""
@@ -298,9 +323,14 @@ class _Cache:
         self.batch_shape = torch.Size((len(index), *self.batch_shape[1:]))
 
     def crop(self, tokens: int) -> None:
-        """Forget all but the first `tokens` tokens."""
+        """Forget all but the first `tokens` tokens: the last SLACK ones at most, or all."""
         if not 0 <= tokens <= self.tokens:
             raise ValueError(f"cache: expected 0 to {self.tokens} tokens to keep, got {tokens}")
+        if tokens == 0:
+            self.windows = {slot: (0, window) for slot, (_, window) in self.windows.items()}
+        least = self.least()
+        if tokens < least:
+            raise ValueError(f"cache: a window has moved on: expected {least} to {self.tokens} tokens, got {tokens}")
         self.tokens = tokens
 
     def clone(self) -> _Cache:
@@ -308,6 +338,7 @@ class _Cache:
         other = _Cache(tuple(self.batch_shape), self.max_tokens, self.steps)
         other.tokens = self.tokens
         other.tensors = {slot: (tensor.clone(), dim) for slot, (tensor, dim) in self.tensors.items()}
+        other.windows = dict(self.windows)
         return other
 
 

@@ -11,7 +11,11 @@ from cemc.program import nodes
 from cemc.program.nodes import Node
 
 if TYPE_CHECKING:
-    from cemc.emit.body import Body
+    from cemc.emit.body import Body, Length
+
+
+CUT_BLOCKS = "blocks with windows"
+"""The option of a file that some of its blocks read only the last columns before their rows."""
 
 
 def row_result(body: Body, node: nodes.RowResult) -> Code:
@@ -36,6 +40,10 @@ def _call(body: Body, blocks: nodes.RowBlocks) -> Code:
         f"columns={_dims(blocks.reads, blocks.columns)}",
         f"results={_tuple(results)}",
     ]
+    if CUT_BLOCKS in context.options:
+        windows = [[w if blocks.cut else None for w in each] for each in blocks.windows]
+        numbers = [_tuple(["None" if w is None else body.use(w).text for w in each]) for each in windows]
+        arguments.append(f"windows={_tuple(numbers)}")
     if blocks.causal:
         arguments.append("causal=True")
     made = call(context.helper("_by_blocks"), *arguments)
@@ -60,12 +68,13 @@ def _method(body: Body, blocks: nodes.RowBlocks) -> str:
     context = body.context
     scope = context.names.scope()
     variables = {read.number: scope.numbered(_short(body.use(read).text, n)) for n, read in enumerate(blocks.reads)}
-    lengths = {
-        axis: (variables[read.number], n - len(read.dims))
-        for read, rows in zip(blocks.reads, blocks.rows, strict=True)
-        for n, axis in enumerate(read.dims)
-        if n not in rows
-    }
+    lengths: dict[Length, tuple[str, int]] = {}
+    for k, (read, rows) in enumerate(zip(blocks.reads, blocks.rows, strict=True)):
+        windows = dict(zip(blocks.columns[k], blocks.windows[k], strict=True))
+        for n, axis in enumerate(read.dims):
+            window = windows.get(n)
+            key = (axis, n in rows, None if window is None else window.number)
+            lengths[key] = (variables[read.number], n - len(read.dims))
     inner = body.inner(scope, blocks.region.inner, variables, lengths)
     called = context.names.method(f"_rows{len(context.methods) + 1 if context.methods else ''}")
     results = [inner.use(result).text for result in blocks.region.inner]

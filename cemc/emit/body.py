@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from cemc.emit.code import WIDTH, Code, call, method, name, statement
+from cemc.emit.code import SUM, WIDTH, Code, call, chain, conditional, method, name, statement
 from cemc.emit.context import Context
 from cemc.emit.describe import describe, shape
 from cemc.emit.expressions import Printer
@@ -35,10 +35,20 @@ _ALWAYS = (
     nodes.Gather,
     nodes.Max,
     nodes.Positions,
+    nodes.Recent,
+    nodes.RecentPositions,
     nodes.Rotate,
     nodes.RowPositions,
     nodes.Weights,
 )
+
+
+# Nothing is computed in these: they are in the dtype their users want.
+_AS_WANTED = (nodes.Cached, nodes.Recent)
+
+Length = tuple[str, bool, int | None]
+"""What has a length in tensors: an axis, whether it runs over rows, and the number of the node that says which columns,
+None for all."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +85,7 @@ class Body:
     def __init__(
         self, context: Context, scope: Scope, roots: Sequence[Node], arguments: Mapping[tuple[str, str], str], *,
         loop: bool = False, fused: bool = False, owner: str = "self.", known: Mapping[int, str] | None = None,
-        lengths: Mapping[str, tuple[str, int]] | None = None, cache: Cache | None = None,
+        lengths: Mapping[Length, tuple[str, int]] | None = None, cache: Cache | None = None,
     ) -> None:  # fmt: skip
         self.context, self.scope, self.fused, self.loop, self.owner = context, scope, fused, loop, owner
         self.leaves, self.before, self.inside = Section(), Section(), Section()
@@ -84,6 +94,7 @@ class Body:
         self._arguments = arguments
         self.known, self.cache, self._lengths = known or {}, cache, lengths or {}
         self._sizes: dict[str, str] = {}
+        self._starts: dict[int, str] = {}
         self._parameters: dict[tuple[str, Dtype], str] = {}
         self._shared: dict[tuple[object, ...], list[str]] = {}
         self._codes: dict[int, Code] = {}
@@ -121,10 +132,10 @@ class Body:
                     self._count(n, self._operand_dtype(node, n))
 
     def _computed(self, node: Node) -> Dtype:
-        return self.kept_in(node) if isinstance(node, nodes.Cached) else computed_in(node, self.fused)
+        return self.kept_in(node) if isinstance(node, _AS_WANTED) else computed_in(node, self.fused)
 
     def _operand_dtype(self, node: Node, operand: Node) -> Dtype:
-        return self.kept_in(node) if isinstance(node, nodes.Cached) else wanted_in(node, operand, self.fused)
+        return self.kept_in(node) if isinstance(node, _AS_WANTED) else wanted_in(node, operand, self.fused)
 
     def _count(self, node: Node, dtype: Dtype) -> None:
         self._uses[node.number] = self._uses.get(node.number, 0) + 1
@@ -276,6 +287,41 @@ class Body:
         """The length of an axis in the arguments of this call, written out."""
         return self._length(axis) if axis in self.context.runtime else self.attribute(axis)
 
+    def length_of(self, axis: str, row: bool, window: Node | None) -> str:
+        """The length of an axis: of rows, or of the columns of a window."""
+        key = (axis, row, None if window is None else window.number)
+        if key in self._lengths:
+            variable, position = self._lengths[key]
+            return f"{variable}.shape[{position}]"
+        if row and self.cache is not None:
+            return self.new_tokens()
+        return self.size(axis) if window is None else self.columns(axis, window).text
+
+    @property
+    def all_columns(self) -> bool:
+        """Whether every window is of all tokens, as it is outside of blocks without a cache."""
+        return self.cache is None and not self._lengths
+
+    def columns(self, axis: str, window: Node) -> Code:
+        """How many tokens there are from the first of a window on."""
+        start = self.start(window)
+        total = name(self.size(axis))
+        return total if start is None else chain(SUM, total, ("-", name(start)))
+
+    def start(self, window: Node) -> str | None:
+        """The variable for the first token of a window; None where that is the first of all, there being no cache."""
+        if self.cache is None:
+            return None
+        if window.number not in self._starts:
+            variable = self._starts[window.number] = self.scope.numbered(self._unclaimed("start"))
+            seen = name(f"{self.cache.variable}.tokens")
+            first = seen
+            if not (isinstance(window, nodes.Number) and window.value == 0):
+                largest = self.context.names.builtin("max")
+                first = call(largest, chain(SUM, seen, ("-", self.use(window))), "0")
+            self.before.add(variable, conditional(name("0"), name(f"{self.cache.variable} is None"), first))
+        return self._starts[window.number]
+
     def new_tokens(self) -> str:
         """How many tokens this call has."""
         return self._length("token")
@@ -286,7 +332,11 @@ class Body:
         return f"{first}.device"
 
     def inner(
-        self, scope: Scope, roots: Sequence[Node], known: Mapping[int, str], lengths: Mapping[str, tuple[str, int]]
+        self,
+        scope: Scope,
+        roots: Sequence[Node],
+        known: Mapping[int, str],
+        lengths: Mapping[Length, tuple[str, int]],
     ) -> Body:
         """The body of a method that computes `roots` from variables for the nodes in `known`, all in `acc`."""
         return Body(self.context, scope, roots, {}, owner=self.owner, known=known, lengths=lengths)
@@ -356,7 +406,8 @@ class Body:
         return self._as_wanted(node, name(self._parameters[node.name, dtype]), dtype, want)
 
     def _length(self, axis: str) -> str:
-        variable, position = self._lengths[axis] if axis in self._lengths else self._length_from(axis)
+        whole = (axis, False, None)
+        variable, position = self._lengths[whole] if whole in self._lengths else self._length_from(axis)
         return f"{variable}.shape[{position}]"
 
     def _length_from(self, axis: str) -> tuple[str, int]:

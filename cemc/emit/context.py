@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 @dataclass
 class Context:
     """`helpers`: the private functions the text written so far calls. `integrands`: those written for quadrature.
-    `tensor_base`: whether the base of some rotation is a tensor. `methods`: those that other methods call for."""
+    `tensor_base`: whether the base of some rotation is a tensor. `methods`: those that other methods call for.
+    `options`: what the helpers must be able to do beyond the plain case."""
 
     energy: typed.Energy
     names: Names
@@ -24,6 +25,7 @@ class Context:
     integrands: dict[tuple[int, int], IntegrandText] = field(default_factory=dict)
     tensor_base: bool = False
     methods: list[str] = field(default_factory=list)
+    options: dict[str, None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         tensors = [*self.energy.states, *self.energy.givens]

@@ -32,19 +32,21 @@ def describe(node: Node, name_of: Callable[[Node], str | None]) -> str:
     """A name for the variable that holds `node`; `name_of` says what its operands are called, where they have names."""
     if type(node) in _NAMES:
         return _NAMES[type(node)]
-    if isinstance(node, nodes.Positions):
+    if isinstance(node, (nodes.Positions, nodes.RecentPositions)):
         return "positions" if node.axis == "token" else f"{node.axis}_positions"
     if isinstance(node, nodes.RowPositions):
         return "rows"
     if isinstance(node, nodes.Cached):
         return _joined("all", name_of(node.operand))
+    if isinstance(node, nodes.Recent):
+        return _joined("recent", name_of(node.operand))
     if isinstance(node, nodes.RowResult):
         return describe(node.blocks.region.inner[node.result], name_of)
     if isinstance(node, nodes.Rotate):
         return _joined("unrotated" if node.inverse else "rotated", name_of(node.operand.node))
     if isinstance(node, nodes.Gather):
         return _joined(name_of(node.table), "read") if name_of(node.table) else "read"
-    if isinstance(node, nodes.Align):
+    if isinstance(node, (nodes.Align, nodes.Expand)):
         return _joined("full", name_of(node.operand.node))
     if isinstance(node, nodes.Einsum):
         names = [name_of(operand.node) for operand in sorted(node.operands, key=lambda o: o.node.batched)]

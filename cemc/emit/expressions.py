@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from cemc.emit.arithmetic import Product
@@ -20,11 +21,18 @@ if TYPE_CHECKING:
     from cemc.emit.body import Body
 
 
+Side = tuple[str, bool, Node | None]
+"""An axis, whether it runs over rows, and which columns it runs over, None for all."""
+
+WINDOW_CACHES = "caches with windows"
+"""The option of a file that some cache keeps only the last tokens."""
+
+
 class Printer:
     """Expressions for nodes whose operands `body` already has expressions or variables for."""
 
     def __init__(self, body: Body) -> None:
-        self._body, self._library = body, body.context.library
+        self._body, self._library, self._helper = body, body.context.library, body.context.helper
         self._elementwise = ElementwisePrinter(body)
         self._reductions = ReductionPrinter(body)
         self._gathering = GatherPrinter(body)
@@ -43,8 +51,12 @@ class Printer:
                 return call(self._library("torch.arange"), size, f"device={self._body.device}")
             case nodes.RowPositions():
                 return self._row_positions(node)
+            case nodes.RecentPositions():
+                return self._recent_positions(node)
             case nodes.Cached():
                 return self._cached(node)
+            case nodes.Recent():
+                return self._recent(node)
             case nodes.RowResult():
                 return row_result(self._body, node)
             case nodes.Map():
@@ -52,7 +64,9 @@ class Printer:
             case nodes.Einsum():
                 return self._einsum(node)
             case nodes.Align():
-                return self._align(node)
+                return self._align(node, [(axis, False, None) for axis in node.dims])
+            case nodes.Expand():
+                return self._align(node, zip(node.dims, node.rows, node.windows, strict=True))
             case nodes.LogSumExp() | nodes.Weights() | nodes.Max() | nodes.FirstMax():
                 return self._reductions.code(node)
             case nodes.Gather():
@@ -67,6 +81,18 @@ class Printer:
             return call(self._library("torch.arange"), total, device)
         return call(self._library("torch.arange"), f"{total} - {self._body.new_tokens()}", total, device)
 
+    def _recent_positions(self, node: nodes.RecentPositions) -> Code:
+        start = self._body.start(node.window)
+        ends = self._body.size(node.axis) if start is None else f"{start}, {self._body.size(node.axis)}"
+        return call(self._library("torch.arange"), ends, f"device={self._body.device}")
+
+    def _recent(self, node: nodes.Recent) -> Code:
+        operand = self._body.use(node.operand, self._body.kept_in(node))
+        if self._body.all_columns:
+            return operand
+        count = self._body.length_of(node.dims[node.axis], False, node.window)
+        return call(self._helper("_recent"), operand, str(node.axis - len(node.dims)), count)
+
     def _cached(self, node: nodes.Cached) -> Code:
         """The values for all tokens, those seen before from the cache."""
         cache = self._body.cache
@@ -76,7 +102,11 @@ class Printer:
         if cache is None:
             return code
         slot = f"{node.slot}" if node.hoisted else f"({node.slot}, {cache.repeat})"
-        extended = call(f"{cache.variable}.extend", slot, code, str(len(node.dims)), str(node.axis - len(node.dims)))
+        place = [str(len(node.dims)), str(node.axis - len(node.dims))]
+        if node.window is not None:
+            place.append(self._body.use(node.window).text)
+            self._body.context.options[WINDOW_CACHES] = None
+        extended = call(f"{cache.variable}.extend", slot, code, *place)
         return conditional(code, name(f"{cache.variable} is None"), extended)
 
     def _einsum(self, node: nodes.Einsum) -> Code:
@@ -97,12 +127,12 @@ class Printer:
         scale.factors.append(result)
         return scale.code()
 
-    def _align(self, node: nodes.Align) -> Code:
+    def _align(self, node: nodes.Align | nodes.Expand, sides: Iterable[Side]) -> Code:
         """Permuted by indexing and moving axes; axes that the operand lacks are expanded to their lengths."""
         code = self._body.tensor(node.operand, len(node.dims))
         if len(node.operand.at) == len(node.dims):
             return code
-        lengths = [self._body.size(axis) for axis in node.dims]
+        lengths = [self._body.length_of(*side) for side in sides]
         if node.batched:
             batch = f"{self._body.variable(node.operand.node).text}.shape"
             lengths.insert(0, f"*{batch}[:{-len(node.operand.at)}]" if node.operand.at else f"*{batch}")

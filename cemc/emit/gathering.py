@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cemc.emit.code import Code, call, index, method, name
+from cemc.emit.code import SUM, Code, call, chain, index, method, name
 from cemc.emit.frames import order_of, permute
 from cemc.program import nodes
-from cemc.program.nodes import Operand
+from cemc.program.nodes import Node, Operand
 
 if TYPE_CHECKING:
     from cemc.emit.body import Body
@@ -17,11 +17,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _Table:
-    """What is read: its axes, how each is subscripted, and what tells it apart from others."""
+    """What is read: its axes, how each is subscripted, which columns each holds, and what tells it apart from
+    others."""
 
     code: Code
     dims: tuple[str, ...]
     subscripts: tuple[int | Operand, ...]
+    windows: tuple[Node | None, ...]
     key: tuple[object, ...]
 
 
@@ -41,7 +43,7 @@ class GatherPrinter:
             return permute(table.code, order_of(kept_at))
         operands = [s for s in table.subscripts if isinstance(s, Operand)]
         frame = sorted({position for operand in operands for position in operand.at})
-        place = self._place(operands, [table.dims[n] for n in computed], frame)
+        place = self._place(operands, [table.dims[n] for n in computed], [table.windows[n] for n in computed], frame)
         if not node.table.batched:
             # [entries, kept...][place]: as an embedding is read.
             padded = self._padded(node, table, [*computed, *kept], len(computed), len(kept))
@@ -61,6 +63,7 @@ class GatherPrinter:
     def _fixed(self, node: nodes.Gather) -> _Table:
         """The table after the subscripts that are numbers of Python."""
         code, dims, subscripts = self._body.use(node.table), list(node.table.dims), list(node.subscripts)
+        windows = list(node.windows or (None for _ in dims))
         key: list[object] = [node.table.number]
         for n in reversed(range(len(dims))):
             subscript = subscripts[n]
@@ -68,17 +71,22 @@ class GatherPrinter:
                 place = self._body.use(subscript.node)
                 code = call(self._helper("_entry"), code, str(n - len(dims)), place)
                 key.append((n, subscript.node.number))
-                del dims[n], subscripts[n]
-        return _Table(code, tuple(dims), tuple(subscripts), tuple(key))
+                del dims[n], subscripts[n], windows[n]
+        return _Table(code, tuple(dims), tuple(subscripts), tuple(windows), tuple(key))
 
-    def _place(self, operands: Sequence[Operand], axes: Sequence[str], frame: list[int]) -> Code:
-        """A variable for the position along the merged axes."""
+    def _place(
+        self, operands: Sequence[Operand], axes: Sequence[str], windows: Sequence[Node | None], frame: list[int]
+    ) -> Code:
+        """A variable for the position along the merged axes, those of a window counted from its first token."""
         placed = [Operand(operand.node, tuple(frame.index(p) for p in operand.at)) for operand in operands]
-        pairs = [
-            f"({self._body.tensor(operand, len(frame)).text}, {self._body.size(axis)})"
-            for operand, axis in zip(placed, axes, strict=True)
-        ]
-        key = ("place", tuple((o.node.number, o.at) for o in placed), tuple(axes))
+        pairs = []
+        for operand, axis, window in zip(placed, axes, windows, strict=True):
+            place, start = self._body.tensor(operand, len(frame)), None if window is None else self._body.start(window)
+            if start is not None:
+                place = chain(SUM, place, ("-", name(start)))
+            pairs.append(f"({place.text}, {self._body.length_of(axis, False, window)})")
+        numbers = tuple(None if window is None else window.number for window in windows)
+        key = ("place", tuple((o.node.number, o.at) for o in placed), tuple(axes), numbers)
         reads = [operand.node for operand in operands]
         (variable,) = self._body.shared(key, reads, ("place",), call(self._helper("_subscript"), *pairs))
         return name(variable)

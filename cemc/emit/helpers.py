@@ -21,7 +21,11 @@ def functions(context: Context, templates: Environment) -> str:
         before = len(context.helpers)
         integrands = ["\n".join(text.lines) for text in context.integrands.values()]
         text = template.render(
-            wanted=context.helpers, integers=integers, integrands=integrands, tensor_base=context.tensor_base
+            wanted=context.helpers,
+            integers=integers,
+            integrands=integrands,
+            tensor_base=context.tensor_base,
+            options=context.options,
         )
         for name in _REFERENCE.findall(text):
             context.helper(name)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from cemc.emit.blocks import CUT_BLOCKS
 from cemc.emit.calls import energy_call, forward, new_cache
 from cemc.emit.code import WIDTH
 from cemc.emit.constructor import constructor, reset, written
@@ -17,7 +18,8 @@ from cemc.emit.helpers import functions
 from cemc.emit.methods import Method, energy_method, update_method
 from cemc.emit.names import LIBRARIES, Names, raw_name
 from cemc.operations import ELEMENTWISE
-from cemc.program.nodes import Node
+from cemc.program.graph import in_order
+from cemc.program.nodes import Node, RowBlocks
 from cemc.program.schedule import Schedule
 from cemc.resources import resource_folder
 from cemc.semantics import typed
@@ -32,6 +34,8 @@ def emit_module(
     """The file for one energy. `reasons`: why something was not recognised."""
     fused = schedule.torch
     context = Context(energy, Names(energy))
+    if fused is not None and any(isinstance(n, RowBlocks) and n.cut for n in in_order(fused.step.values())):
+        context.options[CUT_BLOCKS] = None
     templates = environment()
     text = _named(_class(context, templates, schedule), context)
     text += _named(functions(context, templates), context)

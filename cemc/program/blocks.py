@@ -7,11 +7,24 @@ Computed by blocks of rows, and again in backward, it needs memory for one block
 
 from __future__ import annotations
 
-from cemc.program.decode import TOKEN, Split
+from cemc.program.decode import TOKEN, Roles, Split
 from cemc.program.graph import Graph, in_order, operands
-from cemc.program.nodes import Cached, Node, RegionResults, RowBlocks, RowResult, Size, Tensor
+from cemc.program.nodes import (
+    Cached,
+    Expand,
+    Gather,
+    Node,
+    Operand,
+    Recent,
+    RegionResults,
+    RowBlocks,
+    RowResult,
+    Size,
+    Tensor,
+)
 from cemc.program.rewrite import rewrite
 from cemc.program.scalars import scalars_in
+from cemc.program.window import Window, size_of
 
 
 def by_row_blocks(split: Split, runtime: frozenset[str], causal: bool, graph: Graph) -> dict[str, Node] | None:
@@ -20,7 +33,7 @@ def by_row_blocks(split: Split, runtime: frozenset[str], causal: bool, graph: Gr
     rows."""
     order = in_order(split.step.values())
     outputs = {node.number for node in split.step.values()}
-    pairs = {n.number for n in order if _rows(split, n) and _columns(split, n, runtime)}
+    pairs = {n.number for n in order if _rows(split, n) and _columns(split, n, runtime) and not _taken(split, n)}
     below = _closure(order, pairs)
     if not pairs or any(isinstance(n, Cached) and n.operand.number in below for n in order):
         return None
@@ -36,11 +49,17 @@ def by_row_blocks(split: Split, runtime: frozenset[str], causal: bool, graph: Gr
     reads = tuple(c for c in children if c.number not in scalars and not _is_parameter(c))
     nodes = [n for n in order if n.number in inside]
     named = {axis for n in nodes for p, axis in enumerate(n.dims) if p not in _rows(split, n)}
-    named |= {n.axis for n in children if isinstance(n, Size)}
+    sizes = {n.axis for n in in_order(c for c in children if c.number in scalars) if isinstance(n, Size)}
+    named |= sizes
     seen = {axis for n in reads for p, axis in enumerate(n.dims) if p not in _rows(split, n)}
-    if named & runtime - seen:
+    lengths = {pair for n in reads for pair in zip(n.dims, _roles(split, n), strict=True)}
+    told = [n for n in nodes if isinstance(n, (Expand, Recent))]
+    spread = {pair for n in told for pair in zip(n.dims, _roles(split, n), strict=True)}
+    if named & runtime - seen or any(axis in runtime for axis, _ in spread - lengths):
         # Nothing that goes into the region tells the length of an axis it runs over.
         return None
+    columns = tuple(_columns(split, n, frozenset((TOKEN,))) for n in reads)
+    windows = tuple(tuple(_window(split, n, p, graph) for p in each) for n, each in zip(reads, columns, strict=True))
     blocks = graph.make(
         RowBlocks,
         dims=(),
@@ -48,7 +67,10 @@ def by_row_blocks(split: Split, runtime: frozenset[str], causal: bool, graph: Gr
         kind="real",
         reads=reads,
         rows=tuple(_rows(split, n) for n in reads),
-        columns=tuple(_columns(split, n, frozenset((TOKEN,))) for n in reads),
+        columns=columns,
+        windows=windows,
+        # Positions that are numbers, and tables read at computed places, begin at the first token.
+        cut=TOKEN not in sizes and not any(_reads_places(n) for n in nodes) and any(any(each) for each in windows),
         region=RegionResults(results, tuple(_rows(split, n)[0] for n in results)),
         causal=causal,
     )
@@ -65,14 +87,35 @@ def _is_parameter(node: Node) -> bool:
     return isinstance(node, Tensor) and node.role == "parameter"
 
 
+def _roles(split: Split, node: Node) -> Roles:
+    return split.roles.get(node.number, (False,) * len(node.dims))
+
+
 def _rows(split: Split, node: Node) -> tuple[int, ...]:
-    roles = split.roles.get(node.number, ())
-    return tuple(n for n, row in enumerate(roles) if row)
+    return tuple(n for n, role in enumerate(_roles(split, node)) if role is True)
 
 
 def _columns(split: Split, node: Node, runtime: frozenset[str]) -> tuple[int, ...]:
-    roles = split.roles.get(node.number, (False,) * len(node.dims))
-    return tuple(n for n, axis in enumerate(node.dims) if axis in runtime and not roles[n])
+    roles = _roles(split, node)
+    return tuple(n for n, axis in enumerate(node.dims) if axis in runtime and roles[n] is not True)
+
+
+def _window(split: Split, node: Node, dim: int, graph: Graph) -> Node | None:
+    """How many columns before itself a row reads along a dimension of a node; None for all."""
+    role = _roles(split, node)[dim]
+    return size_of(role, graph.make) if isinstance(role, Window) else None
+
+
+def _taken(split: Split, node: Node) -> bool:
+    """Whether a node takes rows out of a value of all columns, which no block has."""
+    return isinstance(node, Recent) and _roles(split, node)[node.axis] is True
+
+
+def _reads_places(node: Node) -> bool:
+    """Whether a node reads tokens at computed places."""
+    if not isinstance(node, Gather):
+        return False
+    return any(a == TOKEN and isinstance(s, Operand) for a, s in zip(node.table.dims, node.subscripts, strict=True))
 
 
 def _reads(node: Node, numbers: set[int]) -> bool:

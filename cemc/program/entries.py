@@ -61,6 +61,6 @@ def _gather(lowering: Lowering, entry: Entry, versions: Versions) -> Value:
     )
     node = make.graph.make(
         nodes.Gather, dims=axes(frame), batched=table.batched or any(p.node.batched for p in points),
-        kind=table.kind, table=table, subscripts=subscripts,
+        kind=table.kind, table=table, subscripts=subscripts, windows=(),
     )  # fmt: skip
     return Value(node, frame)

@@ -97,6 +97,15 @@ class RowPositions(Node):
     axis: str
 
 
+@dataclass(frozen=True, eq=False)
+class RecentPositions(Node):
+    """Positions of the tokens of this call and of the last `window` (a whole number) before them, as far as there are
+    such; kind integer, dims ("token",)."""
+
+    axis: str
+    window: Node
+
+
 # -------------------------------------------------------------------------------------------------- operations
 
 
@@ -207,10 +216,12 @@ class Gather(Node):
     """Entries of `table` at computed subscripts, 0 outside. The frame is `dims`.
 
     `subscripts[n]` says how dimension n of the table is read: an int is a frame position read as it stands, an Operand
-    of kind integer (placed in the frame) is a computed subscript. No frame position is both."""
+    of kind integer (placed in the frame) is a computed subscript. No frame position is both. `windows[n]`: dimension n
+    of the table holds only the tokens of this call and as many before them; () where none does."""
 
     table: Node
     subscripts: tuple[int | Operand, ...]
+    windows: tuple[Node | None, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,6 +229,16 @@ class Align(Node):
     """`operand` permuted and expanded to the frame `dims`."""
 
     operand: Operand
+
+
+@dataclass(frozen=True, eq=False)
+class Expand(Node):
+    """An Align that expands token dimensions, where rows and columns are told apart: dimension n of `dims` has the
+    length of rows if `rows[n]`, else that of columns: those in `windows[n]`, None for all."""
+
+    operand: Operand
+    rows: tuple[bool, ...]
+    windows: tuple[Node | None, ...]
 
 
 # ------------------------------------------------------------------------------------------------------ caches
@@ -229,12 +250,24 @@ class Cached(Node):
 
     dims are those of the operand; dimension `axis` (a token axis) is as long as all tokens seen and new. Without a
     cache the value is the operand itself. `slot` numbers the cached tensors of a program from 0; `hoisted`: the
-    operand does not depend on the state, so that all repeats share one tensor."""
+    operand does not depend on the state, so that all repeats share one tensor. `window`: of the tokens seen before
+    only so many last ones are kept, and stand before the new ones; None for all."""
 
     operand: Node
     axis: int
     slot: int
     hoisted: bool
+    window: Node | None
+
+
+@dataclass(frozen=True, eq=False)
+class Recent(Node):
+    """`operand`, which holds tokens of this call and some before them along dimension `axis`, from the last `window`
+    before those of the call on."""
+
+    operand: Node
+    axis: int
+    window: Node
 
 
 # ------------------------------------------------------------------------------------------------------ blocks
@@ -246,12 +279,15 @@ class RowBlocks(Node):
 
     `reads`: what comes from outside; `rows[n]` and `columns[n]` are the dimensions of `reads[n]` that run over rows (a
     block of them is taken) and over columns. `region.inner` are the results inside; RowResult nodes stand for them
-    outside. `causal`: a row reads no column after itself.
+    outside. `causal`: a row reads no column after itself. `windows[n]`: how many columns before itself a row reads of
+    each of `columns[n]`, None for all; `cut`: a block may do with these.
     """
 
     reads: tuple[Node, ...]
     rows: tuple[tuple[int, ...], ...]
     columns: tuple[tuple[int, ...], ...]
+    windows: tuple[tuple[Node | None, ...], ...]
+    cut: bool
     region: RegionResults
     causal: bool
 

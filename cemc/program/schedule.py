@@ -28,7 +28,7 @@ def schedule(generic: Program, recognised: Program | None, runtime: frozenset[st
     """Splits and blocks the programs. `runtime`: the names of the run-time axes."""
     base = recognised or generic
     try:
-        plain, split = split_tokens(generic.step, graph), split_tokens(base.step, graph)
+        plain, split = (split_tokens(p.step, runtime, graph) for p in (generic, base))
     except Unsupported as why:
         return Schedule(generic, recognised, False, why.reason)
     decodes = generic.causal

@@ -12,6 +12,7 @@ from cemc.oracle.compare import build
 from cemc.oracle.draw import draw
 from cemc.semantics import analyse
 from cemc.syntax import parse, read_source
+from tests.emit.support import generated, layer_class
 
 ENERGIES = Path(__file__).parents[1] / "properties" / "energies"
 BLOCK = 128
@@ -37,6 +38,51 @@ def test_blocks_equal_the_whole(name: str, tokens: int) -> None:
         results.append([value, *torch.autograd.grad((cotangent * value).sum(), inputs)])
     for one, other in zip(*results, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-10)
+
+
+def both(text: str, tokens: int, **sizes: int) -> None:
+    """Result and gradients of both backends for `d = 4`, in float64."""
+    kind = layer_class(text)
+    results = []
+    for backend in ("generic", "torch"):
+        torch.manual_seed(0)
+        layer = kind(d=4, backend=backend, dtype=torch.float64, **sizes)
+        x = torch.randn(2, tokens, 4, dtype=torch.float64, requires_grad=True)
+        value = layer(x)
+        results.append([value, *torch.autograd.grad((value * value.detach().cos()).sum(), [x, *layer.parameters()])])
+    for one, other in zip(*results, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.parametrize("window", [1, 2, BLOCK - 1, BLOCK, BLOCK + 1, 300])
+def test_blocks_read_only_the_columns_of_their_windows(window: int) -> None:
+    text = (
+        "energy e(d, w, v = 3) { state x[token, d]\nparam Q[d, d]\n"
+        "E[i] = -logsumexp[i - w < j <= i](0.3 * dot(Q @ x[i], Q @ given(x[j])))\n"
+        "  - sum[i - v < j <= i](square(dot(x[i], given(x[j])))) / 9 }"
+    )
+    assert "windows=" in generated(text)
+    both(text, 2 * BLOCK + 3, w=window)
+
+
+@pytest.mark.parametrize(
+    "energy",
+    [
+        "max[i - w < j <= i](where(i - v < j, dot(x[i], given(x[j])), 1))",
+        "logsumexp[i - w < j <= i](dot(x[i], x[j]))",
+        "logsumexp[i - w < j <= i](sum(x[i]))",
+        "sum[i - w < j <= i, j - v < l <= j](square(dot(x[i], given(x[j] * x[l]))))",
+        "sum[j <= i if i - j < w](square(dot(x[i], given(x[j - 1]))) * sigmoid(dot(x[i], given(x[i - j]))))",
+    ],
+)
+def test_windows_of_other_kinds_by_blocks(energy: str) -> None:
+    both(f"energy e(d, w = 20, v = 3) {{ state x[token, d]\nE[i] = 0.1 * {energy} }}", BLOCK + 30)
+
+
+@pytest.mark.parametrize("other", ["x[j]", "tanh(x[j])"])
+def test_the_first_maximum_is_one_of_all_columns(other: str) -> None:
+    """Where the tokens that are updated are those the maximum is taken over, a block of them does not tell it."""
+    both(f"energy e(d) {{ state x[token, d]\nE[i] = max[j in token](dot(x[i], {other})) }}", 2 * BLOCK + 1)
 
 
 def test_what_autograd_keeps_grows_linearly() -> None:
