@@ -1,4 +1,5 @@
-"""Antiderivatives: a closed form from the operation table, else quadrature whose derivative is the integrand itself."""
+"""Antiderivatives: a closed form, from the operation table or found when compiling, else quadrature. The derivative of
+what is not in the table is the integrand itself."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from typing import TYPE_CHECKING
 from cemc.emit.code import Code, bracket, call, number, statement, template
 from cemc.operations import ELEMENTWISE
 from cemc.program import nodes
+from cemc.program.nodes import Node
 
 if TYPE_CHECKING:
     from cemc.emit.body import Body
@@ -32,7 +34,15 @@ def integral(body: Body, node: nodes.Map, operand: Code) -> Code:
             body.variable(node.operands[0].node)
             operand = body.tensor(node.operands[0], len(node.dims))
         return template(body.context.spelled(record.antiderivative), operand)
-    text = _known(body, integrand) or _integrand(body, integrand)
+    text = _known(body, integrand) or _function(
+        body, integrand.argument, integrand.result, f"_integrand_{integrand.name}", f"The integrand {integrand.name}."
+    )
+    if integrand.closed is not None:
+        summary = f"The integral of {integrand.name} from 0."
+        form = _function(body, integrand.argument, integrand.closed, f"_integral_{integrand.name}", summary)
+        numbers = [body.attribute(each) for each in (*form.numbers, *text.numbers)]
+        called = f"{body.context.helper('_Antiderivative')}.apply"
+        return call(called, operand, form.name, text.name, str(len(form.numbers)), *numbers)
     kinks = [number(kink).text for kink in integrand.kinks if kink != 0]
     listed = f"({kinks[0]},)" if len(kinks) == 1 else f"({', '.join(kinks)})"
     numbers = [body.attribute(each) for each in text.numbers]
@@ -49,31 +59,30 @@ def _known(body: Body, integrand: nodes.Integrand) -> IntegrandText | None:
     return None
 
 
-def _integrand(body: Body, integrand: nodes.Integrand) -> IntegrandText:
-    """The function that computes an integrand, written once for each."""
+def _function(body: Body, argument_node: Node, result_node: Node, name: str, summary: str) -> IntegrandText:
+    """The function of the generated file that computes `result_node` from its argument, written once for each."""
     from cemc.emit.body import Body as Inner
 
     context = body.context
-    key = (integrand.argument.number, integrand.result.number)
+    key = (argument_node.number, result_node.number)
     if key in context.integrands:
         return context.integrands[key]
-    called = context.names.helper(f"_integrand_{integrand.name}")
+    called = context.names.helper(name)
     while any(text.name == called for text in context.integrands.values()):
         called = context.names.helper(f"{called}_")
     scope = context.names.scope([*context.energy.header, *context.energy.constants])
     argument = scope.local("u")
-    assert isinstance(integrand.argument, nodes.Tensor)
-    arguments = {("given", integrand.argument.name): argument}
-    inner = Inner(context, scope, [integrand.result], arguments, owner="")
-    result = inner.tensor(nodes.Operand(integrand.result, ()), 0)
-    if inner.is_scalar(integrand.result):
-        result = call(context.library("torch.full_like"), argument, inner.use(integrand.result))
+    assert isinstance(argument_node, nodes.Tensor)
+    arguments = {("given", argument_node.name): argument}
+    inner = Inner(context, scope, [result_node], arguments, owner="")
+    result = inner.tensor(nodes.Operand(result_node, ()), 0)
+    if inner.is_scalar(result_node):
+        result = call(context.library("torch.full_like"), argument, inner.use(result_node))
     lines = [*inner.before.lines(4), *statement("return ", result, "", 4)]
     if any(f"{inner.acc}" in line.replace("(", " ").replace(")", " ").replace(",", " ").split() for line in lines):
         lines.insert(0, f"    {inner.acc} = {argument}.dtype")
     tensor = context.library("Tensor")
     parameters = [f"{argument}: {tensor}", *(f"{each}: float" for each in inner.numbers)]
-    summary = f'    """The integrand {integrand.name}."""'
-    lines = [*bracket(f"def {called}(", parameters, f") -> {tensor}:", 0), summary, *lines]
+    lines = [*bracket(f"def {called}(", parameters, f") -> {tensor}:", 0), f'    """{summary}"""', *lines]
     context.integrands[key] = IntegrandText(called, tuple(lines), tuple(inner.numbers))
     return context.integrands[key]

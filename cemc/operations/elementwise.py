@@ -139,6 +139,17 @@ _RECORDS = (
         positive=True, internal=True,
     ),
     Elementwise(
+        "expm1", 1, lambda z: (apply("exp", z),), "torch.expm1({0})", "expm1({0})", r"\operatorname{{expm1}}({0})",
+        internal=True,
+    ),
+    Elementwise(
+        "log1p", 1, lambda z: ((1 + z) ** -1,), "torch.log1p({0})", "log1p({0})", r"\operatorname{{log1p}}({0})",
+        domain=(-0.9, 4.0), internal=True,
+    ),
+    Elementwise(
+        "atan", 1, lambda z: ((1 + z ** 2) ** -1,), "torch.atan({0})", "atan({0})", r"\arctan({0})", internal=True,
+    ),
+    Elementwise(
         "at_least_one", 1, _no_derivative, "torch.clamp({0}, min=1)", "max({0}, 1)", r"\max({0}, 1)",
         positive=True, internal=True,
     ),

@@ -31,6 +31,11 @@ def kinks(expr: Expr, argument: ArgumentSymbol) -> tuple[Fraction, ...]:
 Line = tuple[Fraction, Fraction]
 
 
+def line(expr: Expr, argument: ArgumentSymbol) -> Line | None:
+    """(slope, offset) of an expression that is affine in the argument with rational coefficients."""
+    return _affine(expr, argument).get(expr)
+
+
 def _affine(expr: Expr, argument: ArgumentSymbol) -> dict[Expr, Line]:
     """(slope, offset) of each node that is affine in the argument with rational coefficients."""
     lines: dict[Expr, Line] = {}

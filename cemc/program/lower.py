@@ -38,6 +38,7 @@ from cemc.notation.nodes import (
     conjuncts,
 )
 from cemc.notation.walk import factors_of
+from cemc.operations import ELEMENTWISE
 from cemc.program import nodes
 from cemc.program.contract import contract
 from cemc.program.entries import lower_entry
@@ -75,16 +76,18 @@ class Lowering:
     def __init__(self, symbolic: SymbolicEnergy, graph: Graph, size: Callable[[str], int]) -> None:
         self.symbolic, self.values, self._size = symbolic, Values(graph), size
         self.energy, self.tables = symbolic.energy, symbolic.tables
-        # Local definitions of the update block have the value they had where they stand.
+        # Local definitions of the update block have the value they had where they stand, except inside `input`.
         self.locals: dict[str, Value] = {}
         self._tables: dict[tuple[object, ...], Value] = {}
         self._known: dict[tuple[object, ...], Value] = {}
+        self._forms: dict[Expr, Expr | None] = {}
 
     # ------------------------------------------------------------------------------------------- tables
 
     def table(self, name: str, versions: Versions) -> Value:
         """A table's value; its labels are some of the table's own indices (it does not vary along the others)."""
-        if name in self.locals:
+        # Inside `input` a local definition too is evaluated at the layer's input.
+        if name in self.locals and versions.current is not versions.input:
             return self.locals[name]
         key = (name, *versions.key)
         if key not in self._tables:
@@ -177,8 +180,22 @@ class Lowering:
     def _integral(self, expr: Antiderivative, versions: Versions) -> Value:
         _, argument, integrand, operand = expr.args
         result = self.values.real(self.value(integrand, versions)).node
-        function = nodes.Integrand(expr.name, self._argument(argument.name), result, kinks(integrand, argument))
+        where = kinks(integrand, argument)
+        form = self._closed_form(expr.name, integrand, argument, where)
+        closed = None if form is None else self.values.real(self.value(form, versions)).node
+        function = nodes.Integrand(expr.name, self._argument(argument.name), result, where, closed)
         return self.values.map("integral", [self.value(operand, versions)], "real", function=function)
+
+    def _closed_form(
+        self, name: str, integrand: Expr, argument: ArgumentSymbol, where: tuple[Fraction, ...]
+    ) -> Expr | None:
+        if name in ELEMENTWISE and ELEMENTWISE[name].antiderivative is not None:
+            return None
+        if integrand not in self._forms:
+            from cemc.program.antiderivatives import closed_form
+
+            self._forms[integrand] = closed_form(integrand, argument, where)
+        return self._forms[integrand]
 
     def _mask(self, condition: Expr, versions: Versions) -> Value | None:
         return None if condition == ONE else self.value(condition, versions)

@@ -130,12 +130,14 @@ class Map(Node):
 class Integrand:
     """A scalar function f(z) for `integral`: `result` is a node built from `argument` (a Tensor with role "given",
     name of the argument, dims ()) and scalars. `kinks`: numbers at which f is not smooth, as far as they can be read
-    off it."""
+    off it. `closed`: the integral from 0 as a node like `result`, where there is a closed form that the operation table
+    does not have."""
 
     name: str
     argument: Node
     result: Node
     kinks: tuple[Fraction, ...]
+    closed: Node | None = None
 
 
 @dataclass(frozen=True, eq=False)

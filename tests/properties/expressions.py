@@ -52,10 +52,6 @@ class Scope:
     def with_indices(self, new: dict[str, str]) -> Scope:
         return replace(self, indices={**self.indices, **new})
 
-    def at_input(self) -> Scope:
-        """Inside `input`, which is about the layer's input, not about what the update block has computed since."""
-        return replace(self, held=True, tables=tuple(table for table in self.tables if table.role != "local"))
-
     def readable(self) -> list[Table]:
         """Tables whose entries may be written here."""
         return [table for table in self.tables if table.role != "state" or self.open_states or self.held]
@@ -123,7 +119,7 @@ class Writer:
             lambda: f"{self.vector(inner, axis)}[{self.subscript(scope, axis)}]",
             lambda: f"-{self.scalar(inner)}",
             lambda: f"log({self.reduction(inner, (), 'sum', 'exp({})')})",
-            lambda: f"input({self.scalar(inner.at_input())})",
+            lambda: f"input({self.scalar(replace(inner, held=True))})",
             lambda: f"log(exp({self.scalar_leaf(scope)}) + {self.reduction(inner, (), 'sum', 'exp({})')})",
             lambda: f"(1 + square({self.scalar(inner)}))^{self.pick(['(-1)', '0.5', '(-0.5)', '(1 / 3)'])}",
             lambda: f"2^tanh({self.scalar(inner)})",
@@ -166,7 +162,7 @@ class Writer:
             lambda: f"({self.vector(inner, axis)} + {self.scalar(inner)})",
             lambda: f"{self.pick(['min', 'max'])}({self.vector(inner, axis)}, {self.vector(inner, axis)})",
             lambda: f"{self.pick(KINKED)}({self.vector(inner, axis)})",
-            lambda: f"input({self.vector(inner.at_input(), axis)})",
+            lambda: f"input({self.vector(replace(inner, held=True), axis)})",
         ]
         if axis in self.even:
             base = self.pick(["", "", ", 50"])
