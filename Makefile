@@ -25,7 +25,7 @@ DEMO := runs/demo
 demo: $(VENV)/installed
 	$(PY) -m cemc compile $(ENERGIES) -o generated
 	$(PY) -m cemc check $(ENERGIES)
-	$(PY) -m examples.lm.train --config examples/lm/configs/tiny.toml --layers cem --out $(DEMO) --resume
+	$(PY) -m examples.lm.train --config examples/lm/configs/tiny.toml --out $(DEMO) --resume
 
 test: lint
 	$(PY) -m pytest
@@ -42,7 +42,7 @@ $(VENV)/installed: pyproject.toml constraints.txt
 	@echo "Installing into $(VENV), once; the downloads take a few minutes."
 	$(PYTHON) -m venv $(VENV)
 	$(PY) -m pip install --quiet --constraint constraints.txt hatchling
-	$(PY) -m pip install --quiet --constraint constraints.txt --no-build-isolation --editable '.[examples,dev]'
+	$(PY) -m pip install --quiet --constraint constraints.txt --no-build-isolation --editable '.[examples,hf,tensorboard,dev]'
 	@touch $@
 
 clean:

@@ -1,7 +1,7 @@
-"""From text files to batches of tokens: documents, split, tokenizer, packing.
+"""From text to batches of tokens: documents, split, tokenizer, packing.
 
-Everything here is a function of the files, the configuration and the step, so that a resumed run sees what an
-uninterrupted one would have seen.
+What comes of files is a function of them, the configuration and the step; a stream keeps its place in the checkpoint
+(`stream.py`). Either way a resumed run sees what an uninterrupted one would have seen.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ import os
 import random
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Protocol
 
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from torch import Tensor
 
-from examples.lm.config import DataConfig
+from examples.lm.config import Config, DataConfig
 from examples.lm.files import atomic_path
 
 SEPARATOR = "<|document|>"
@@ -31,7 +32,7 @@ class DataError(Exception):
 class Corpus:
     """Both token streams, each document preceded by the separator, and the tokenizer that made them."""
 
-    train: Tensor  # [tokens], int64
+    train: Tensor  # [tokens], int64; none where training documents are streamed
     validation: Tensor  # [tokens], int64
     tokenizer: Tokenizer
     held_out: tuple[str, ...]  # the names of the validation documents
@@ -42,23 +43,90 @@ class Corpus:
         return hashlib.sha256(self.train.numpy().tobytes() + self.validation.numpy().tobytes()).hexdigest()
 
 
+class Source(Protocol):
+    """Training batches, one after the other."""
+
+    def __call__(self, step: int) -> tuple[Tensor, Tensor]:
+        """Inputs and targets, each [batch, context], of a step counted from 0."""
+
+    def peek(self) -> tuple[Tensor, Tensor]:
+        """Those of step 0, before anything was taken."""
+
+    def state(self) -> Any:
+        """What `load_state` needs to go on from here."""
+
+    def load_state(self, state: Any) -> None:
+        """Go on from there."""
+
+
+@dataclass(frozen=True)
+class Data:
+    """What a run learns from and what it is measured on."""
+
+    corpus: Corpus
+    batches: Source
+    validation: list[tuple[Tensor, Tensor]]
+    entropy: float
+
+
+def load_data(config: Config, folder: Path) -> Data:
+    """The data of a run; the tokenizer and the data library's cache are kept in `folder`."""
+    context, train = config.model.context, config.train
+    batches: Source
+    if config.data.hub:
+        from examples.lm.stream import open_stream
+
+        corpus, batches = open_stream(config, folder)
+    else:
+        corpus = load_corpus(config.data, folder)
+        batches = Batches(corpus.train, context, train.batch, train.seed)
+    validation = evaluation_batches(corpus.validation, context, train.batch)
+    return Data(corpus, batches, validation, unigram_entropy(corpus.validation))
+
+
 def load_corpus(config: DataConfig, folder: Path) -> Corpus:
-    """The corpus of a configuration; the tokenizer and the data library's cache are kept in `folder`."""
-    documents = load_documents(config.files, folder / "cache")
+    """The corpus of a configuration; the tokenizer, the tokens and the data library's cache are kept in `folder`."""
+    paths = find_files(config.files)
+    key = _key(config, paths)
+    kept = folder / "corpus.pt"
+    if kept.exists() and (stored := torch.load(kept, weights_only=True))["key"] == key:
+        tokenizer = Tokenizer.from_str(stored["tokenizer"])
+        return Corpus(stored["train"].long(), stored["validation"].long(), tokenizer, tuple(stored["held_out"]))
+    documents = load_documents(paths, folder / "cache")
     held_out = tuple(sorted(documents)[config.holdout_every - 1 :: config.holdout_every])
     train = [documents[name] for name in sorted(documents) if name not in held_out]
     validation = [documents[name] for name in held_out]
     if not train or not validation:
         raise DataError(f"{len(documents)} documents leave nothing to train on or nothing to hold out")
     tokenizer = load_tokenizer(train, config.vocabulary, folder / "tokenizer.json")
-    return Corpus(pack(tokenizer, train), pack(tokenizer, validation), tokenizer, held_out)
+    corpus = Corpus(pack(tokenizer, train), pack(tokenizer, validation), tokenizer, held_out)
+    state: dict[str, Any] = {"key": key, "held_out": list(held_out), "tokenizer": tokenizer.to_str()}
+    state |= {"train": corpus.train.int(), "validation": corpus.validation.int()}
+    with atomic_path(kept) as temporary:
+        torch.save(state, temporary)
+    return corpus
 
 
-def load_documents(pattern: str, cache: Path) -> dict[str, str]:
-    """The text of every file that the pattern matches, by file name without its ending."""
+def find_files(pattern: str) -> list[Path]:
+    """The files that a pattern matches, in name order."""
     paths = [Path(name).resolve() for name in sorted(glob.glob(pattern))]
     if not paths:
         raise DataError(f"no file matches {pattern} (seen from {Path.cwd()})")
+    if len({path.stem for path in paths}) != len(paths):
+        raise DataError(f"{pattern} matches several files of one name")
+    return paths
+
+
+def _key(config: DataConfig, paths: list[Path]) -> str:
+    """Tells whether tokens that were kept are those of these files and this configuration."""
+    digest = hashlib.sha256(f"{config.holdout_every} {config.vocabulary}".encode())
+    for path in paths:
+        digest.update(path.stem.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()
+
+
+def load_documents(paths: list[Path], cache: Path) -> dict[str, str]:
+    """The text of every file, by file name without its ending."""
     # Nothing is fetched and nothing is written outside the run's folder. The library reads these when imported.
     os.environ.update(HF_HUB_OFFLINE="1", HF_DATASETS_OFFLINE="1", HF_HOME=str(cache))
     from datasets import disable_progress_bars, load_dataset
@@ -73,10 +141,7 @@ def load_documents(pattern: str, cache: Path) -> dict[str, str]:
     )
     if len(rows) != len(paths):
         raise DataError(f"{len(paths)} files gave {len(rows)} documents; is one of them empty?")
-    documents = {path.stem: text for path, text in zip(paths, rows["text"], strict=True)}
-    if len(documents) != len(paths):
-        raise DataError(f"{pattern} matches several files of one name")
-    return documents
+    return {path.stem: text for path, text in zip(paths, rows["text"], strict=True)}
 
 
 def load_tokenizer(texts: list[str], vocabulary: int, path: Path) -> Tokenizer:
@@ -124,6 +189,16 @@ class Batches:
             raise DataError(f"{len(stream)} training tokens do not fill a batch of {batch} windows of {context}")
         self.stream, self.context, self.batch, self.seed = stream, context, batch, seed
         self.per_epoch = self.windows // batch
+
+    def peek(self) -> tuple[Tensor, Tensor]:
+        """The batch of step 0."""
+        return self(0)
+
+    def state(self) -> None:
+        """Nothing: a batch follows from its step."""
+
+    def load_state(self, state: None) -> None:
+        """Nothing to restore."""
 
     def __call__(self, step: int) -> tuple[Tensor, Tensor]:
         """Inputs and targets, each [batch, context], of a step counted from 0."""

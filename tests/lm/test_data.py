@@ -20,6 +20,7 @@ from examples.lm.data import (
     Batches,
     DataError,
     evaluation_batches,
+    find_files,
     load_corpus,
     load_documents,
     pack,
@@ -37,7 +38,7 @@ def test_the_committed_text_is_the_recorded_one() -> None:
 
 
 def test_documents_arrive_whole_and_under_their_names(small: Config, documents: Path, tmp_path: Path) -> None:
-    loaded = load_documents(small.data.files, tmp_path)
+    loaded = load_documents(find_files(small.data.files), tmp_path)
     assert loaded == {path.stem: path.read_text(encoding="utf-8") for path in documents.glob("*.txt")}
     assert len(loaded) == 9
 
@@ -150,6 +151,25 @@ def test_unigram_entropy() -> None:
 
 def test_missing_files_and_too_few_documents_are_said(small: Config, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"no file matches nowhere/\*.txt"):
-        load_documents("nowhere/*.txt", tmp_path)
+        find_files("nowhere/*.txt")
     with pytest.raises(DataError, match="9 documents leave nothing"):
         load_corpus(dataclasses.replace(small.data, holdout_every=10), tmp_path)
+
+
+def test_kept_tokens_are_used_again_and_only_for_the_same_text(
+    small: Config, documents: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, copies = tmp_path / "run", tmp_path / "copies"
+    copies.mkdir()
+    for path in documents.glob("*.txt"):
+        (copies / path.name).write_bytes(path.read_bytes())
+    config = dataclasses.replace(small.data, files=f"{copies}/*.txt")
+    folder.mkdir()
+    first = load_corpus(config, folder)
+    with monkeypatch.context() as patch:
+        patch.setattr("examples.lm.data.load_documents", None)
+        again = load_corpus(config, folder)
+    assert (again.digest, again.held_out) == (first.digest, first.held_out)
+    assert again.tokenizer.to_str() == first.tokenizer.to_str()
+    (copies / "document 1.txt").write_text("Something else.", encoding="utf-8")
+    assert load_corpus(config, folder).digest != first.digest

@@ -6,8 +6,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from examples.lm.layers import layer_source
 from examples.lm.llama import LlamaAttention, LlamaMlp, rotate
-from examples.lm.model import layer_classes
+from tests.lm.conftest import CEM
 from tests.lm.reference_layers import ReferenceAttention, ReferenceMlp, rms_normalised, rotation
 
 
@@ -35,7 +36,7 @@ def reference(kind: str) -> nn.Module:
 @pytest.mark.parametrize("tokens", [1, 2, 33])
 @pytest.mark.parametrize("kind", ["attention", "mlp"])
 def test_generated_layers_are_the_derivation_by_hand(kind: str, tokens: int) -> None:
-    attention, mlp = layer_classes("cem")
+    attention, mlp = (layer_source(layer).layer for layer in CEM)
     expected_layer = reference(kind)
     layer = (attention(d=24, heads=3) if kind == "attention" else mlp(d=24, f=40)).double()
     layer.load_state_dict(expected_layer.state_dict())
@@ -57,21 +58,23 @@ def test_rotation_by_matrices() -> None:
     assert relative_error(rotate(u), expected) < 1e-6  # its angles are float32
 
 
+@pytest.mark.parametrize("groups", [1, 3])
 @pytest.mark.parametrize("tokens", [1, 2, 33])
-def test_llama_attention_by_hand(tokens: int) -> None:
-    layer = LlamaAttention(d=24, heads=3).double()
+def test_llama_attention_by_hand(tokens: int, groups: int) -> None:
+    layer = LlamaAttention(d=24, heads=3, groups=groups).double()
     nn.init.uniform_(layer.norm.weight, 0.5, 2.0)
     x = inputs(tokens)
     z = rms_normalised(x) * layer.norm.weight
-    q, k, v = (rows.view(3, 8, 24) for rows in layer.qkv.weight.chunk(3))  # each [heads, r, d]
     R = rotation(tokens, 8)
     expected = x.clone()
     for head in range(3):
-        query, key = (torch.einsum("irs,sd,bid->bir", R, weight[head], z) for weight in (q, k))
+        own, shared = (slice(8 * number, 8 * number + 8) for number in (head, head * groups // 3))
+        weights = layer.q.weight[own], layer.k.weight[shared]
+        query, key = (torch.einsum("irs,sd,bid->bir", R, weight, z) for weight in weights)
         scores = query @ key.mT / 8**0.5
-        weights = scores.exp().tril()
-        mixed = weights / weights.sum(-1, keepdim=True) @ z @ v[head].T
-        expected = expected + mixed @ layer.out.weight[:, 8 * head : 8 * head + 8].T
+        mixing = scores.exp().tril()
+        mixed = mixing / mixing.sum(-1, keepdim=True) @ z @ layer.v.weight[shared].T
+        expected = expected + mixed @ layer.out.weight[:, own].T
     assert relative_error(layer(x), expected) < 1e-6  # its angles are float32
 
 

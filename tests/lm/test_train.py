@@ -14,14 +14,16 @@ from typing import Any
 import pytest
 import torch
 
-from examples.lm.config import Config
-from examples.lm.train import Run, learning_rate, main
-from tests.lm.conftest import ROOT
+from examples.lm.config import Config, LayerConfig, load_config
+from examples.lm.measure import parameters_of
+from examples.lm.optimise import TrainingError, learning_rate
+from examples.lm.train import Run, main
+from tests.lm.conftest import ENERGIES, KINDS, ROOT, with_layers, with_train, write
 
 
-def run(config: Path, out: Path, *more: str, layers: str = "cem") -> int:
+def run(config: Path, out: Path, *more: str) -> int:
     """The training command, in this process."""
-    return main(["--config", str(config), "--layers", layers, "--out", str(out), *more])
+    return main(["--config", str(config), "--out", str(out), *more])
 
 
 def metrics(folder: Path) -> list[dict[str, Any]]:
@@ -32,8 +34,8 @@ def metrics(folder: Path) -> list[dict[str, Any]]:
 def without_time(state: Any) -> Any:
     """A checkpoint or rows of metrics without how long things took, tensors as lists of their exact values."""
     if isinstance(state, dict):
-        return {key: without_time(value) for key, value in state.items() if key != "seconds"}
-    if isinstance(state, list):
+        return {key: without_time(value) for key, value in state.items() if key not in ("seconds", "training_seconds")}
+    if isinstance(state, list | tuple):
         return [without_time(value) for value in state]
     return state.tolist() if isinstance(state, torch.Tensor) else state
 
@@ -42,6 +44,23 @@ def outcome(folder: Path) -> Any:
     """Everything a run ends with, but for the time it took."""
     state = torch.load(folder / "checkpoint.pt", weights_only=True)
     return without_time([state, metrics(folder)]), (folder / "sample.txt").read_text(encoding="utf-8")
+
+
+class Same:
+    """The same batch at every step."""
+
+    def __init__(self, batch: tuple[torch.Tensor, torch.Tensor]) -> None:
+        self.batch = batch
+
+    def __call__(self, step: int) -> tuple[torch.Tensor, torch.Tensor]:
+        return self.batch
+
+    def peek(self) -> tuple[torch.Tensor, torch.Tensor]:
+        return self.batch
+
+    def state(self) -> None: ...
+
+    def load_state(self, state: None) -> None: ...
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +73,8 @@ def uninterrupted(small_file: Path, tmp_path_factory: pytest.TempPathFactory) ->
 
 def test_a_run_leaves_metrics_checkpoint_plot_and_sample(uninterrupted: Path, small: Config) -> None:
     rows = metrics(uninterrupted)
-    assert [list(row) for row in rows] == [["step", "train_loss", "val_loss", "tokens", "seconds"]] * 6
+    keys = ["step", "train_loss", "val_loss", "tokens", "learning_rate", "spikes", "seconds"]
+    assert [list(row) for row in rows] == [keys] * 6
     assert [row["step"] for row in rows] == [0, 4, 8, 12, 16, 20]
     assert [row["tokens"] for row in rows] == [64 * row["step"] for row in rows]
     assert all(math.isfinite(row["train_loss"]) and math.isfinite(row["val_loss"]) for row in rows)
@@ -62,15 +82,22 @@ def test_a_run_leaves_metrics_checkpoint_plot_and_sample(uninterrupted: Path, sm
     assert (uninterrupted / "loss.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
     assert (uninterrupted / "sample.txt").read_text(encoding="utf-8").startswith(small.sample.prompt)
     left = sorted(path.name for path in uninterrupted.iterdir())
-    assert left == ["cache", "checkpoint.pt", "loss.png", "metrics.jsonl", "sample.txt", "tokenizer.json"]
+    files = ["cache", "checkpoint.pt", "config.json", "corpus.pt", "layers", "loss.png", "metrics.jsonl", "result.json"]
+    assert left == [*files, "sample.txt", "tokenizer.json"]
+    assert load_config(uninterrupted / "config.json") == small
+    result = json.loads((uninterrupted / "result.json").read_text(encoding="utf-8"))
+    assert (result["step"], result["val_loss"], len(result["losses"])) == (20, rows[-1]["val_loss"], 20)
+    assert result["perplexity"] == pytest.approx(math.exp(rows[-1]["val_loss"]))
+    assert result["parameters"] == parameters_of(small, 280)
+    # Each row averages the losses since the one before.
+    assert rows[-1]["train_loss"] == pytest.approx(sum(result["losses"][-4:]) / 4, abs=1e-4)
 
 
-@pytest.mark.parametrize("layers", ["cem", "llama"])
+@pytest.mark.parametrize("layers", KINDS)
 def test_the_model_learns(small: Config, tmp_path: Path, layers: str) -> None:
-    config = dataclasses.replace(small, train=dataclasses.replace(small.train, learning_rate=1e-2, steps=100))
-    fitting = Run(config, layers, tmp_path)
-    inputs, targets = fitting.batches(0)
-    fitting.batches = lambda step: (inputs, targets)  # type: ignore[assignment]
+    config = with_layers(with_train(small, learning_rate=1e-2, steps=100), *KINDS[layers], repeat=2)
+    fitting = Run(config, tmp_path)
+    fitting.data = dataclasses.replace(fitting.data, batches=Same(fitting.data.batches(0)))
     losses = [fitting.step() for _ in range(90)]
     assert losses[0] == pytest.approx(math.log(280), abs=0.2)
     assert losses[-1] < 0.5 * losses[0]
@@ -114,10 +141,10 @@ sys.exit(main(sys.argv[3:]))
 
 
 def test_killed_runs_go_on_exactly(uninterrupted: Path, small_file: Path, tmp_path: Path) -> None:
-    # First before the second checkpoint has its name (tokenizer, checkpoint, metrics, checkpoint), then, resumed from
-    # step 0 (checkpoint, metrics, checkpoint), between a checkpoint and its metrics.
-    for moment, count, rows in (("before", 4, [0]), ("after", 3, [0, 4])):
-        arguments = ["--config", str(small_file), "--layers", "cem", "--out", str(tmp_path), "--resume"]
+    # First before the second checkpoint has its name (tokenizer, tokens, configuration, checkpoint, metrics and again),
+    # then, resumed from step 0 (configuration, checkpoint, metrics and again), between a checkpoint and its metrics.
+    for moment, count, rows in (("before", 6, [0]), ("after", 4, [0, 4])):
+        arguments = ["--config", str(small_file), "--out", str(tmp_path), "--resume"]
         process = subprocess.run(
             [sys.executable, "-c", KILLED, moment, str(count), *arguments], cwd=ROOT, capture_output=True, check=False
         )
@@ -136,7 +163,7 @@ def test_no_silent_overwriting(uninterrupted: Path, small_file: Path, capsys: py
 
 
 def test_only_the_same_run_is_resumed(
-    uninterrupted: Path, small_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    uninterrupted: Path, small: Config, small_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     other = tmp_path / "other.toml"
     text = small_file.read_text(encoding="utf-8")
@@ -144,23 +171,31 @@ def test_only_the_same_run_is_resumed(
     other.write_text(text.replace("beta2 = 0.95", "beta2 = 0.99"), encoding="utf-8")
     assert run(other, uninterrupted, "--resume") == 1
     assert "a run with another train.beta2 (0.95, now 0.99)" in capsys.readouterr().err
-    assert run(small_file, uninterrupted, "--resume", layers="llama") == 1
-    assert "a run with another layers (cem, now llama)" in capsys.readouterr().err
+    llama = write(with_layers(small, *KINDS["llama"], repeat=2), tmp_path / "llama.json")
+    assert run(llama, uninterrupted, "--resume") == 1
+    assert "a run with another layers (['cem_attention(heads=2)'" in capsys.readouterr().err
 
 
-def test_a_loss_that_is_no_number_stops_the_run_and_keeps_the_last_state(
-    small: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from examples.lm import train
+def test_a_changed_energy_is_another_run(small: Config, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    energy = tmp_path / "cem_mlp.cem"
+    text = (ENERGIES / "cem_mlp.cem").read_text(encoding="utf-8")
+    config = write(with_layers(small, LayerConfig(energy=str(energy))), tmp_path / "config.json")
+    energy.write_text(text, encoding="utf-8")
+    assert run(config, tmp_path / "out", "--steps", "1") == 0
+    energy.write_text(text.replace("silu", "gelu"), encoding="utf-8")
+    assert run(config, tmp_path / "out", "--resume") == 1
+    assert "a run with another code of cem_mlp" in capsys.readouterr().err
 
-    poisoned = Run(small, "cem", tmp_path)
+
+def test_a_loss_that_is_no_number_stops_the_run_and_keeps_the_last_state(small: Config, tmp_path: Path) -> None:
+    poisoned = Run(small, tmp_path)
     poisoned.train(4)
     saved = (tmp_path / "checkpoint.pt").read_bytes()
     with torch.no_grad():
         poisoned.model.embedding.weight[7, 3] = float("nan")
-    with pytest.raises(train.TrainingError, match=r"step 5: loss nan, gradient norm nan at learning rate 0\.00"):
+    with pytest.raises(TrainingError, match=r"step 5: loss nan, gradient norm nan at learning rate 0\.00"):
         poisoned.train(8)
-    with pytest.raises(train.TrainingError, match="step 4: validation loss nan"):
+    with pytest.raises(TrainingError, match="step 4: validation loss nan"):
         poisoned.record(1.0, 0)
     assert (tmp_path / "checkpoint.pt").read_bytes() == saved
 
@@ -194,7 +229,7 @@ def test_the_command_line_names_what_is_wrong(tmp_path: Path, capsys: pytest.Cap
 
 
 def test_the_module_runs_from_the_repository_root(small_file: Path, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "examples.lm.train", "--config", str(small_file), "--layers", "llama"]
+    command = [sys.executable, "-m", "examples.lm.train", "--config", str(small_file)]
     environment = {**os.environ, "HOME": str(tmp_path / "home")}
     process = subprocess.run(
         [*command, "--out", str(tmp_path / "out"), "--steps", "2"],
