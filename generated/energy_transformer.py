@@ -35,6 +35,7 @@ Derived from it:
 Recognised:
 
     feature: element-wise energy of features, M is both the up and the down projection
+    pairwise: sums over pairs, by blocks of rows that are computed again in backward
 
 backend "torch" uses torch's fused operations for it; "generic" is differentiable any number of times.
 """
@@ -42,11 +43,13 @@ backend "torch" uses torch's fused operations for it; "generic" is differentiabl
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from contextlib import nullcontext
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
 
 
 class EnergyTransformer(nn.Module):
@@ -141,30 +144,23 @@ class EnergyTransformer(nn.Module):
         M = self.M.to(low)  # [memories, d]
         alpha = self.alpha.to(acc)
         positions = torch.arange(n, device=x.device)  # [token]
-        mask = positions != positions[:, None]  # [token, token]
-        mask_2 = positions[:, None] != positions  # [token, token]
+        rows = torch.arange(n, device=x.device)  # [token]
         for _ in range(steps):
             term = x - x.mean(-1, keepdim=True)  # [..., token, d]
             g = (term * torch.rsqrt(term.square().mean(-1, keepdim=True) + 1e-6)).to(low)  # [..., token, d]
-            Qg = torch.einsum("...id,hrd->...hir", g, Q)  # [..., heads, token, r]
-            Kg = torch.einsum("...id,hrd->...hir", g, K)  # [..., heads, token, r]
-            s = self.beta * (Qg @ Kg.mT).to(acc)  # [..., heads, token, token]
-            normaliser = _logsumexp(s, mask, -1, empty=0.0)  # [..., heads, token]
-            # [..., token, heads, token]
-            weights = torch.exp(
-                torch.where(mask_2[:, None], s.movedim(-1, -3) - normaliser[..., None, :, :], -math.inf)
-            ).to(low)
-            normaliser_2 = _logsumexp(s.transpose(-3, -2), mask[:, None], -1, empty=0.0)  # [..., token, heads]
-            # [..., token, heads, token]
-            weights_2 = torch.exp(
-                torch.where(mask[:, None], s.transpose(-3, -2) - normaliser_2[..., None], -math.inf)
-            ).to(low)
-            product = torch.einsum("...ihj,...hjr->...ihr", weights_2, Kg)  # [..., token, heads, r]
-            product_2 = torch.einsum("...ihj,...hjr->...ihr", weights, Qg)  # [..., token, heads, r]
+            Kg = torch.einsum("...id,hrd->...hir", g, K).to(acc)  # [..., heads, token, r]
+            Qg = torch.einsum("...id,hrd->...hir", g, Q).to(acc)  # [..., heads, token, r]
+            product, product_2 = _by_blocks(
+                self._rows,
+                (Qg, Kg, positions, rows),
+                rows=((-2,), (), (), (-1,)),
+                columns=((), (-2,), (-1,), ()),
+                results=(None, -3),
+            )
+            Qproduct_2 = torch.einsum("...ihr,hrd->...id", product_2.to(low), Q).to(acc)  # [..., token, d]
+            Kproduct = torch.einsum("...ihr,hrd->...id", product.to(low), K).to(acc)  # [..., token, d]
             product_3 = (torch.relu(F.linear(g, M).to(acc)).to(low) @ M).to(acc)  # [..., token, d]
-            term_2 = -torch.einsum("...ihr,hrd->...id", product_2, K).to(acc)  # [..., token, d]
-            term_3 = -torch.einsum("...ihr,hrd->...id", product, Q).to(acc)  # [..., token, d]
-            x = x - alpha * (term_2 + term_3 - product_3)
+            x = x - alpha * (-product_3 - Kproduct - Qproduct_2)
         return x.to(dtype)
 
     def _update_generic(self, x: Tensor, steps: int) -> Tensor:
@@ -177,23 +173,17 @@ class EnergyTransformer(nn.Module):
         M = self.M.to(acc)  # [memories, d]
         alpha = self.alpha.to(acc)
         positions = torch.arange(n, device=x.device)  # [token]
-        mask = positions != positions[:, None]  # [token, token]
-        mask_2 = positions[:, None] != positions  # [token, token]
+        mask = positions[:, None] != positions  # [token, token]
         for _ in range(steps):
             term = x - x.mean(-1, keepdim=True)  # [..., token, d]
             g = term * torch.rsqrt(term.square().mean(-1, keepdim=True) + 1e-6)  # [..., token, d]
             Qg = torch.einsum("...id,hrd->...hir", g, Q)  # [..., heads, token, r]
             Kg = torch.einsum("...id,hrd->...hir", g, K)  # [..., heads, token, r]
             s = self.beta * (Qg @ Kg.mT)  # [..., heads, token, token]
-            normaliser = _logsumexp(s, mask, -1, empty=0.0)  # [..., heads, token]
+            normaliser = _logsumexp(s, mask.mT, -1, empty=0.0)  # [..., heads, token]
             # [..., token, heads, token]
-            weights = torch.exp(
-                torch.where(mask_2[:, None], s.movedim(-1, -3) - normaliser[..., None, :, :], -math.inf)
-            )
-            normaliser_2 = _logsumexp(s.transpose(-3, -2), mask[:, None], -1, empty=0.0)  # [..., token, heads]
-            # [..., token, heads, token]
-            weights_2 = torch.exp(torch.where(mask[:, None], s.transpose(-3, -2) - normaliser_2[..., None], -math.inf))
-            product = torch.einsum("...ihj,...hjr->...ihr", weights_2, Kg)  # [..., token, heads, r]
+            weights = torch.exp(torch.where(mask[:, None], s.movedim(-1, -3) - normaliser[..., None, :, :], -math.inf))
+            product = torch.einsum("...jhi,...hjr->...ihr", weights, Kg)  # [..., token, heads, r]
             product_2 = torch.einsum("...ihj,...hjr->...ihr", weights, Qg)  # [..., token, heads, r]
             term_2 = -torch.einsum("...ihr,hrd->...id", product_2, K)  # [..., token, d]
             term_3 = -torch.einsum("...ihr,hrd->...id", product, Q)  # [..., token, d]
@@ -214,11 +204,20 @@ class EnergyTransformer(nn.Module):
         Kg = torch.einsum("...id,hrd->...hir", g, K)  # [..., heads, token, r]
         s = self.beta * (torch.einsum("...id,hrd->...hir", g, Q) @ Kg.mT)  # [..., heads, token, token]
         positions = torch.arange(n, device=x.device)  # [token]
-        mask = positions != positions[:, None]  # [token, token]
-        attention = -_logsumexp(s, mask, -1, empty=0.0).sum((-2, -1)) / self.beta  # [...]
+        mask = positions[:, None] != positions  # [token, token]
+        attention = -_logsumexp(s, mask.mT, -1, empty=0.0).sum((-2, -1)) / self.beta  # [...]
         hopfield = -0.5 * torch.relu(F.linear(g, M)).square().sum((-2, -1))  # [...]
         E = attention + hopfield  # [...]
         return E.to(dtype)
+
+    def _rows(self, Qg: Tensor, Kg: Tensor, positions: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """What a block of rows reads from all columns."""
+        s = self.beta * (Qg @ Kg.mT)  # [..., heads, token, token]
+        mask = positions[:, None] != rows  # [token, token]
+        normaliser = _logsumexp(s, mask.mT, -1, empty=0.0)  # [..., heads, token]
+        # [..., token, heads, token]
+        weights = torch.exp(torch.where(mask[:, None], s.movedim(-1, -3) - normaliser[..., None, :, :], -math.inf))
+        return (torch.einsum("...ihj,...hjr->...ihr", weights, Qg), torch.einsum("...jhi,...hjr->...ihr", weights, Kg))
 
 
 def _size(name: str, value: int) -> int:
@@ -302,6 +301,42 @@ def _product_dtype(x: Tensor) -> torch.dtype:
     if x.dtype == torch.float64 or not torch.amp.is_autocast_available(kind) or not torch.is_autocast_enabled(kind):
         return x.dtype
     return torch.get_autocast_dtype(kind)
+
+
+def _by_blocks(
+    function: Callable[..., tuple[Tensor, ...]],
+    tensors: tuple[Tensor, ...],
+    *,
+    rows: tuple[tuple[int, ...], ...],
+    columns: tuple[tuple[int, ...], ...],
+    results: tuple[int | None, ...],
+    causal: bool = False,
+    size: int = 128,
+) -> list[Tensor]:
+    """`function` of blocks of `size` rows of the tensors, its results joined along dimensions `results`.
+
+    `rows` and `columns` are the dimensions of each tensor that run over them. In backward a block is computed again, so
+    the memory needed is that of one block. `causal`: rows, the last ones, read no column after themselves.
+    A result without a dimension over rows is summed over blocks.
+    """
+    count = next(u.shape[dims[0]] for u, dims in zip(tensors, rows, strict=True) if dims)
+    found: list[list[Tensor]] = [[] for _ in results]
+    for start in range(0, max(count, 1), size):
+        stop = min(start + size, count)
+        block = []
+        for u, row_dims, column_dims in zip(tensors, rows, columns, strict=True):
+            for dim in row_dims:
+                u = u.narrow(dim, start, stop - start)
+            for dim in column_dims if causal else ():
+                u = u.narrow(dim, 0, u.shape[dim] - count + stop)
+            block.append(u)
+        if count <= size or not torch.is_grad_enabled():
+            made = function(*block)
+        else:
+            made = checkpoint(function, *block, use_reentrant=False, preserve_rng_state=False)
+        for parts, part, dim in zip(found, made, results, strict=True):
+            parts[:] = [*parts, part] if dim is not None or not parts else [parts[0] + part]
+    return [parts[0] if dim is None else torch.cat(parts, dim) for parts, dim in zip(found, results, strict=True)]
 
 
 def _logsumexp(scores: Tensor, mask: Tensor, dim: int | tuple[int, ...], *, empty: float) -> Tensor:

@@ -156,7 +156,7 @@ class QueryKeyNorm(nn.Module):
             rotated_c = _rotate(c, cos, sin)  # [..., heads, token, r]
             # [..., heads, token, r]
             all_rotated_c = rotated_c if cache is None else cache.extend((0, repeat), rotated_c, 3, -2)
-            q = Qz * torch.rsqrt(Qz.square().sum(-1, keepdim=True) + 1e-6)  # [..., heads, token, r]
+            q = rsqrt.mT[..., None] * Qz  # [..., heads, token, r]
             rotated_q = _rotate(q.transpose(-3, -2), cos[:, None], sin[:, None])  # [..., token, heads, r]
             product = _by_blocks(
                 self._rows,
@@ -197,7 +197,7 @@ class QueryKeyNorm(nn.Module):
             rotated_c = _rotate(c, cos, sin)  # [..., heads, token, r]
             # [..., heads, token, r]
             all_rotated_c = rotated_c if cache is None else cache.extend((0, repeat), rotated_c, 3, -2)
-            q = Qz * torch.rsqrt(Qz.square().sum(-1, keepdim=True) + 1e-6)  # [..., heads, token, r]
+            q = rsqrt.mT[..., None] * Qz  # [..., heads, token, r]
             rotated_q = _rotate(q.transpose(-3, -2), cos[:, None], sin[:, None])  # [..., token, heads, r]
             product = torch.einsum("...ihr,...hjr->...ihj", rotated_q, all_rotated_c)  # [..., token, heads, token]
             scores = beta[:, None] * product  # [..., token, heads, token]
@@ -224,7 +224,7 @@ class QueryKeyNorm(nn.Module):
         beta = self.beta.to(acc)  # [heads]
         z = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6)  # [..., token, d]
         Qz = torch.einsum("...id,hrd->...hir", z, Q)  # [..., heads, token, r]
-        q = Qz * torch.rsqrt(Qz.square().sum(-1, keepdim=True) + 1e-6)  # [..., heads, token, r]
+        q = Qz * torch.rsqrt(Qz.transpose(-3, -2).square().sum(-1) + 1e-6).mT[..., None]  # [..., heads, token, r]
         positions = torch.arange(n, device=x.device)  # [token]
         cos, sin = _rotary(positions, self.r, 10000, acc)
         rotated_q = _rotate(q.transpose(-3, -2), cos[:, None], sin[:, None])  # [..., token, heads, r]

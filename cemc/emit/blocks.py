@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from cemc.emit.body import Body, Length
 
 
+SUMMED_BLOCKS = "blocks with sums over rows"
+"""The option of a file that some results of blocks are added up."""
+
 CUT_BLOCKS = "blocks with windows"
 """The option of a file that some of its blocks read only the last columns before their rows."""
 
@@ -32,7 +35,8 @@ def _call(body: Body, blocks: nodes.RowBlocks) -> Code:
     context = body.context
     reads = [body.variable(read).text for read in blocks.reads]
     called = _method(body, blocks)
-    results = [str(n - len(r.dims)) for r, n in zip(blocks.region.inner, blocks.region.rows, strict=True)]
+    pairs = zip(blocks.region.inner, blocks.region.rows, strict=True)
+    results = ["None" if n is None else str(n - len(result.dims)) for result, n in pairs]
     arguments = [
         called,
         _tuple(reads),
@@ -67,20 +71,22 @@ def _method(body: Body, blocks: nodes.RowBlocks) -> str:
     """Writes the method for one block, and returns what to call."""
     context = body.context
     scope = context.names.scope()
-    variables = {read.number: scope.numbered(_short(body.use(read).text, n)) for n, read in enumerate(blocks.reads)}
+    names = [scope.numbered(_short(body.use(read).text, n)) for n, read in enumerate(blocks.reads)]
+    # Inside, what comes from other regions is what these compute.
+    variables = {read.number: name for read, name in zip(blocks.region.reads, names, strict=True)}
     lengths: dict[Length, tuple[str, int]] = {}
     for k, (read, rows) in enumerate(zip(blocks.reads, blocks.rows, strict=True)):
         windows = dict(zip(blocks.columns[k], blocks.windows[k], strict=True))
         for n, axis in enumerate(read.dims):
             window = windows.get(n)
             key = (axis, n in rows, None if window is None else window.number)
-            lengths[key] = (variables[read.number], n - len(read.dims))
+            lengths[key] = (names[k], n - len(read.dims))
     inner = body.inner(scope, blocks.region.inner, variables, lengths)
     called = context.names.method(f"_rows{len(context.methods) + 1 if context.methods else ''}")
     results = [inner.use(result).text for result in blocks.region.inner]
     before, inside = inner.lines(8)
     tensor = context.library("Tensor")
-    tensors = [f"{variable}: {tensor}" for variable in variables.values()]
+    tensors = [f"{variable}: {tensor}" for variable in names]
     returns = f"{context.names.builtin('tuple')}[{', '.join([tensor] * len(results))}]"
     torch = context.library("torch")
     head = bracket(f"def {called}(", ["self", *tensors], f") -> {returns}:", 4)
@@ -92,7 +98,7 @@ def _method(body: Body, blocks: nodes.RowBlocks) -> str:
         *inside,
         *_returned(results),
     ]
-    real = [variables[read.number] for read in blocks.reads if read.kind == "real"]
+    real = [variable for variable, read in zip(names, blocks.reads, strict=True) if read.kind == "real"]
     if any(re.search(rf"(?<![\w.]){inner.acc}(?!\w)", line) for line in lines):
         if real:
             lines.insert(first, f"        {inner.acc} = {real[0]}.dtype")

@@ -44,7 +44,7 @@ _ALWAYS = (
 
 
 # Nothing is computed in these: they are in the dtype their users want.
-_AS_WANTED = (nodes.Cached, nodes.Recent)
+_AS_WANTED = (nodes.Cached, nodes.OverRows, nodes.Recent)
 
 Length = tuple[str, bool, int | None]
 """What has a length in tensors: an axis, whether it runs over rows, and the number of the node that says which columns,
@@ -151,6 +151,11 @@ class Body:
         if isinstance(node, nodes.RowResult):
             self._stored[node.number] = "acc"
             self._codes[node.number] = self._printer.code(node)
+            return
+        if self.all_columns and isinstance(node, _AS_WANTED) and not isinstance(node.operand, nodes.Tensor):
+            # Without a cache the tokens of the call are all there are.
+            code = self.variable(node.operand)
+            self._stored[node.number], self._codes[node.number] = self._stored[node.operand.number], code
             return
         self._stored[node.number] = self._computed(node)
         code = self._printed(node)

@@ -57,6 +57,8 @@ class Printer:
                 return self._cached(node)
             case nodes.Recent():
                 return self._recent(node)
+            case nodes.OverRows():
+                return self._body.use(node.operand, self._body.kept_in(node))
             case nodes.RowResult():
                 return row_result(self._body, node)
             case nodes.Map():

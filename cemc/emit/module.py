@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from cemc.emit.blocks import CUT_BLOCKS
+from cemc.emit.blocks import CUT_BLOCKS, SUMMED_BLOCKS
 from cemc.emit.calls import energy_call, forward, new_cache
 from cemc.emit.code import WIDTH
 from cemc.emit.constructor import constructor, reset, written
@@ -34,8 +34,11 @@ def emit_module(
     """The file for one energy. `reasons`: why something was not recognised."""
     fused = schedule.torch
     context = Context(energy, Names(energy))
-    if fused is not None and any(isinstance(n, RowBlocks) and n.cut for n in in_order(fused.step.values())):
+    blocks = [n for n in in_order(fused.step.values()) if isinstance(n, RowBlocks)] if fused is not None else []
+    if any(each.cut for each in blocks):
         context.options[CUT_BLOCKS] = None
+    if any(None in each.region.rows for each in blocks):
+        context.options[SUMMED_BLOCKS] = None
     templates = environment()
     text = _named(_class(context, templates, schedule), context)
     text += _named(functions(context, templates), context)

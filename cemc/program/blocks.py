@@ -7,14 +7,16 @@ Computed by blocks of rows, and again in backward, it needs memory for one block
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from cemc.program.decode import TOKEN, Roles, Split
 from cemc.program.graph import Graph, in_order, operands
 from cemc.program.nodes import (
-    Cached,
     Expand,
     Gather,
     Node,
     Operand,
+    OverRows,
     Recent,
     RegionResults,
     RowBlocks,
@@ -24,63 +26,122 @@ from cemc.program.nodes import (
 )
 from cemc.program.rewrite import rewrite
 from cemc.program.scalars import scalars_in
+from cemc.program.stages import Stages, stages
 from cemc.program.window import Window, size_of
 
 
-def by_row_blocks(split: Split, runtime: frozenset[str], causal: bool, graph: Graph) -> dict[str, Node] | None:
-    """The step with its quadratic region as a RowBlocks node; None where there is none, or where a column is made of
-    it (then all its rows must be there first). Columns are dimensions over any of the `runtime` axes that are not
-    rows."""
+@dataclass(frozen=True)
+class Blocked:
+    """`step` with RowBlocks nodes in it. `whole`: whether some sums over pairs are left that are computed for all rows
+    at once."""
+
+    step: dict[str, Node]
+    whole: bool
+
+
+def by_row_blocks(split: Split, runtime: frozenset[str], causal: bool, graph: Graph) -> Blocked | None:
+    """The step with each stage of its quadratic part as a RowBlocks node; None where there is none. Columns are
+    dimensions over any of the `runtime` axes that are not rows."""
     order = in_order(split.step.values())
+    found = stages(order, split.roles, runtime)
     outputs = {node.number for node in split.step.values()}
-    pairs = {n.number for n in order if _rows(split, n) and _columns(split, n, runtime) and not _taken(split, n)}
-    below = _closure(order, pairs)
-    if not pairs or any(isinstance(n, Cached) and n.operand.number in below for n in order):
+    regions = {stage: _inside(order, found, stage) for stage in sorted({found.stage[n] for n in found.below})}
+    outside: dict[int, Node] = {}
+    whole = False
+    for stage, inside in regions.items():
+        results = _results(order, found, regions, stage, outputs)
+        region = None if results is None else _region(split, order, inside, results, runtime, causal, graph)
+        if region is None or results is None:
+            whole = True
+            continue
+        for n, node in enumerate(results):
+            outside[node.number] = graph.make(
+                RowResult, hint=node.hint, dims=node.dims, batched=node.batched, kind=node.kind, blocks=region, result=n
+            )
+    if not outside:
         return None
-    needed = _needed(order, pairs)
-    # Between two pairs, a pair itself, or the first to read one.
-    inside = {n.number for n in order if n.number in below and (n.number in needed or _reads(n, pairs))}
+    return Blocked(rewrite(split.step, lambda node: outside.get(node.number), graph), whole)
+
+
+def _inside(order: list[Node], found: Stages, stage: int) -> set[int]:
+    """The nodes of a region: pairs of a stage, what lies between two, the first to read one; and the pairs of earlier
+    stages that these read, which are computed again."""
+    pairs = {number for number in found.pairs if found.stage[number] == stage}
+    needed = set(pairs)
+    for node in reversed(order):
+        if node.number in needed:
+            needed.update(child.number for child in operands(node))
+    inside: set[int] = set()
+    for n in reversed(order):
+        if found.stage[n.number] == stage and n.number in found.below:
+            between = n.number in needed or any(child.number in found.pairs for child in operands(n))
+        else:
+            between = n.number in inside
+        if between:
+            inside.add(n.number)
+            inside.update(child.number for child in operands(n) if child.number in found.pairs)
+    return inside
+
+
+def _results(
+    order: list[Node], found: Stages, regions: dict[int, set[int]], stage: int, outputs: set[int]
+) -> tuple[Node, ...] | None:
+    """The nodes of a region's own stage that something outside reads; None if a pair is one of them, which no other
+    region computes for itself."""
+    inside = regions[stage]
+    everywhere = set().union(*regions.values())
     read = {child.number for n in order if n.number not in inside for child in operands(n)} | outputs
-    results = tuple(n for n in order if n.number in inside and n.number in read)
-    if any(len(_rows(split, n)) != 1 or _columns(split, n, runtime) for n in results):
+    alone = {child.number for n in order if n.number not in everywhere for child in operands(n)} | outputs
+    own = [n for n in order if n.number in inside and found.stage[n.number] == stage]
+    if any(n.number in found.pairs and n.number in alone for n in own):
         return None
+    return tuple(n for n in own if n.number in read and n.number not in found.pairs)
+
+
+def _region(
+    split: Split, order: list[Node], inside: set[int], results: tuple[Node, ...], runtime: frozenset[str],
+    causal: bool, graph: Graph,
+) -> RowBlocks | None:  # fmt: skip
+    """The RowBlocks node that computes `results`; None where it cannot be."""
+    sums = {n.operand.number for n in order if isinstance(n, OverRows)}
+    rows: list[int | None] = []
+    for node in results:
+        own = _rows(split, node)
+        if node.number in sums and not own:
+            rows.append(None)
+        elif len(own) == 1 and not _columns(split, node, runtime):
+            rows.append(own[0])
+        else:
+            return None
     scalars = scalars_in(order)
-    children = dict.fromkeys(c for n in order if n.number in inside for c in operands(n) if c.number not in inside)
-    reads = tuple(c for c in children if c.number not in scalars and not _is_parameter(c))
     nodes = [n for n in order if n.number in inside]
-    named = {axis for n in nodes for p, axis in enumerate(n.dims) if p not in _rows(split, n)}
+    children = dict.fromkeys(c for n in nodes for c in operands(n) if c.number not in inside)
+    reads = tuple(c for c in children if c.number not in scalars and not _is_parameter(c))
     sizes = {n.axis for n in in_order(c for c in children if c.number in scalars) if isinstance(n, Size)}
-    named |= sizes
+    if not _tells_lengths(split, nodes, reads, sizes, runtime):
+        return None
+    columns = tuple(_columns(split, n, frozenset((TOKEN,))) for n in reads)
+    windows = tuple(tuple(_window(split, n, p, graph) for p in each) for n, each in zip(reads, columns, strict=True))
+    # Positions that are numbers, and tables read at computed places, begin at the first token; sums over rows have all
+    # columns.
+    fixed = TOKEN in sizes or any(_reads_places(n) for n in nodes) or None in rows
+    return graph.make(
+        RowBlocks, dims=(), batched=True, kind="real", reads=reads, rows=tuple(_rows(split, n) for n in reads),
+        columns=columns, windows=windows, cut=not fixed and any(any(each) for each in windows),
+        region=RegionResults(results, tuple(rows), reads), causal=causal,
+    )  # fmt: skip
+
+
+def _tells_lengths(
+    split: Split, nodes: list[Node], reads: tuple[Node, ...], sizes: set[str], runtime: frozenset[str]
+) -> bool:
+    """Whether what goes into a region tells the length of each axis it runs over."""
+    named = {axis for n in nodes for p, axis in enumerate(n.dims) if p not in _rows(split, n)} | sizes
     seen = {axis for n in reads for p, axis in enumerate(n.dims) if p not in _rows(split, n)}
     lengths = {pair for n in reads for pair in zip(n.dims, _roles(split, n), strict=True)}
     told = [n for n in nodes if isinstance(n, (Expand, Recent))]
     spread = {pair for n in told for pair in zip(n.dims, _roles(split, n), strict=True)}
-    if named & runtime - seen or any(axis in runtime for axis, _ in spread - lengths):
-        # Nothing that goes into the region tells the length of an axis it runs over.
-        return None
-    columns = tuple(_columns(split, n, frozenset((TOKEN,))) for n in reads)
-    windows = tuple(tuple(_window(split, n, p, graph) for p in each) for n, each in zip(reads, columns, strict=True))
-    blocks = graph.make(
-        RowBlocks,
-        dims=(),
-        batched=True,
-        kind="real",
-        reads=reads,
-        rows=tuple(_rows(split, n) for n in reads),
-        columns=columns,
-        windows=windows,
-        # Positions that are numbers, and tables read at computed places, begin at the first token.
-        cut=TOKEN not in sizes and not any(_reads_places(n) for n in nodes) and any(any(each) for each in windows),
-        region=RegionResults(results, tuple(_rows(split, n)[0] for n in results)),
-        causal=causal,
-    )
-    outside = {
-        node.number: graph.make(
-            RowResult, hint=node.hint, dims=node.dims, batched=node.batched, kind=node.kind, blocks=blocks, result=n
-        )
-        for n, node in enumerate(results)
-    }
-    return rewrite(split.step, lambda node: outside.get(node.number), graph)
+    return not (named & runtime - seen) and all(axis not in runtime for axis, _ in spread - lengths)
 
 
 def _is_parameter(node: Node) -> bool:
@@ -106,35 +167,8 @@ def _window(split: Split, node: Node, dim: int, graph: Graph) -> Node | None:
     return size_of(role, graph.make) if isinstance(role, Window) else None
 
 
-def _taken(split: Split, node: Node) -> bool:
-    """Whether a node takes rows out of a value of all columns, which no block has."""
-    return isinstance(node, Recent) and _roles(split, node)[node.axis] is True
-
-
 def _reads_places(node: Node) -> bool:
     """Whether a node reads tokens at computed places."""
     if not isinstance(node, Gather):
         return False
     return any(a == TOKEN and isinstance(s, Operand) for a, s in zip(node.table.dims, node.subscripts, strict=True))
-
-
-def _reads(node: Node, numbers: set[int]) -> bool:
-    return any(child.number in numbers for child in operands(node))
-
-
-def _closure(order: list[Node], numbers: set[int]) -> set[int]:
-    """`numbers` and every node that depends on one of them."""
-    found = set(numbers)
-    for node in order:
-        if _reads(node, found):
-            found.add(node.number)
-    return found
-
-
-def _needed(order: list[Node], numbers: set[int]) -> set[int]:
-    """`numbers` and every node that one of them depends on."""
-    found = set(numbers)
-    for node in reversed(order):
-        if node.number in found:
-            found.update(child.number for child in operands(node))
-    return found

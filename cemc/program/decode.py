@@ -9,7 +9,7 @@ token is not even asked for (window.py), so a cache keeps only what some sum can
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -27,18 +27,17 @@ from cemc.program.nodes import (
     Max,
     Node,
     Operand,
+    OverRows,
     Positions,
     Recent,
     RecentPositions,
     RowPositions,
     Tensor,
 )
+from cemc.program.stages import Roles, Turner, stages
 from cemc.program.window import Condition, Place, Reach, Role, Window, size_of, union
 
 TOKEN = "token"
-
-# For each dimension of a node what is asked for: rows (True) or columns. Dimensions of other axes are False.
-Roles = tuple[Role, ...]
 
 # No token before those of the call: what rows are among columns.
 _ROWS = Window(((),))
@@ -62,19 +61,20 @@ class Split:
     roles: dict[int, Roles]
 
 
-def split_tokens(step: dict[str, Node], runtime: frozenset[str], graph: Graph) -> Split:
+def split_tokens(step: dict[str, Node], runtime: frozenset[str], graph: Graph, *, turns: bool = False) -> Split:
     """Splits the tokens of a step; raises Unsupported where a result has not exactly one token axis. `runtime`: the
-    axes whose length only a call tells."""
+    axes whose length only a call tells. `turns`: sums over columns may be made sums over rows, where that takes values
+    that are there anyway; then the rows must be all tokens."""
     for name, node in step.items():
         if node.dims.count(TOKEN) != 1:
             raise Unsupported(f"state {name} has not exactly one token axis")
     order = in_order(step.values())
     reach = Reach(runtime)
     # What a slot must keep is known when all that read it are: at the second run.
-    first = _Splitter(graph, order, reach, {})
-    for node in step.values():
-        first.visit(node, _rows_of(node))
-    splitter = _Splitter(graph, order, reach, first.kept())
+    first = _Splitter(graph, order, reach, {}, None)
+    split = {name: first.visit(node, _rows_of(node)) for name, node in step.items()}
+    turner = Turner(stages(in_order(split.values()), first.roles, runtime), first.known) if turns else None
+    splitter = _Splitter(graph, order, reach, first.kept(), turner)
     split = {name: splitter.visit(node, _rows_of(node)) for name, node in step.items()}
     return Split(split, splitter.roles)
 
@@ -84,16 +84,20 @@ def _rows_of(node: Node) -> Roles:
 
 
 class _Splitter:
-    """`keep`: the window of each slot, by the value it is made of; None for all tokens."""
+    """`keep`: the window of each slot, by the value it is made of; None for all tokens. `turner`: which sums over
+    columns to make sums over rows."""
 
-    def __init__(self, graph: Graph, order: list[Node], reach: Reach, keep: dict[_Slot, Window | None]) -> None:
-        self._graph, self._reach, self._keep = graph, reach, keep
+    def __init__(
+        self, graph: Graph, order: list[Node], reach: Reach, keep: dict[_Slot, Window | None], turner: Turner | None
+    ) -> None:
+        self._graph, self._reach, self._keep, self._turner = graph, reach, keep, turner
         self.roles: dict[int, Roles] = {}
-        self._known: dict[tuple[int, Roles], Node] = {}
+        self.known: dict[tuple[int, Roles], Node] = {}
         self._slots: dict[_Slot, Cached] = {}
         self._asked: dict[_Slot, dict[tuple[_Slot, Role], None]] = {}
-        # Values that vary with a tensor of the call, and those that vary with the state.
-        self._given = _depends(order, lambda n: isinstance(n, Tensor) and n.role != "parameter" and TOKEN in n.dims)
+        # Values that vary with a tensor of the call, or take more than one token to compute; and those that vary with
+        # the state.
+        self._cacheable = _depends(order, lambda n: _is_of_tokens(n) or n.dims.count(TOKEN) > 1)
         self._state = _depends(order, lambda n: isinstance(n, Tensor) and n.role == "state")
 
     def kept(self) -> dict[_Slot, Window | None]:
@@ -108,15 +112,15 @@ class _Splitter:
     def visit(self, node: Node, roles: Roles) -> Node:
         """`node` with its token dimensions in the given roles."""
         key = (node.number, roles)
-        if key not in self._known:
-            self._known[key] = self._visit(node, roles)
-            self.roles[self._known[key].number] = roles
-        return self._known[key]
+        if key not in self.known:
+            self.known[key] = self._visit(node, roles)
+            self.roles[self.known[key].number] = roles
+        return self.known[key]
 
     def _visit(self, node: Node, roles: Roles) -> Node:
         tokens = [n for n, axis in enumerate(node.dims) if axis == TOKEN]
         columns = [n for n in tokens if roles[n] is not True]
-        if len(tokens) == 1 and columns and node.number in self._given:
+        if len(tokens) == 1 and columns and node.number in self._cacheable:
             return self._cached(node, columns[0], roles)
         if isinstance(node, Positions):
             return self._positions(node, roles[0])
@@ -143,12 +147,12 @@ class _Splitter:
         slot = (rows.number, axis)
         self._asked.setdefault(slot, {})[value, roles[axis]] = None
         window = self._keep.get(value)
-        have = tuple((window or False) if n == axis else role for n, role in enumerate(roles))
+        kept = False if window is None else window
+        have = (*roles[:axis], kept, *roles[axis + 1 :])
         if slot not in self._slots:
-            kept = None if window is None else size_of(window, self._graph.make)
             self._slots[slot] = self._graph.make(
                 Cached, hint=None, dims=node.dims, batched=node.batched, kind=node.kind, operand=rows, axis=axis,
-                slot=len(self._slots), hoisted=node.number not in self._state, window=kept,
+                slot=len(self._slots), hoisted=node.number not in self._state, window=self._size(kept),
             )  # fmt: skip
             self.roles[self._slots[slot].number] = have
         return self._recent(self._slots[slot], have, roles)
@@ -193,7 +197,11 @@ class _Splitter:
             case Gather():
                 contents |= self._gathered(node, roles)
             case Einsum():
-                contents["operands"] = self._placed(node.operands, self._summed(node, roles))
+                frame = self._summed(node, roles)
+                turned = None if self._turner is None else self._turner.turned(node, frame)
+                if turned is not None:
+                    return self._over_rows(node, roles, turned)
+                contents["operands"] = self._placed(node.operands, frame)
             case LogSumExp():
                 contents["branches"] = tuple(self._branch(branch, node.dims, roles) for branch in node.branches)
             case Max():
@@ -206,14 +214,30 @@ class _Splitter:
                 contents = {name: self._placed(value, roles) for name, value in contents.items()}
         return self._graph.make(type(node), hint=node.hint, **contents)
 
-    def _summed(self, node: Einsum, roles: Roles) -> Roles:
-        """The roles of the frame of a product: outside its result, columns."""
+    def _summed(self, node: Einsum, roles: Roles, row: int | None = None) -> Roles:
+        """The roles of the frame of a product: outside its result, columns; but for position `row`."""
         axes = {p: axis for operand in node.operands for p, axis in zip(operand.at, operand.node.dims, strict=True)}
         placed = dict(zip(node.output, roles, strict=True))
         count = 1 + max(axes, default=-1)
-        frame = tuple(placed.get(p, False) for p in range(count))
+        frame = tuple(placed.get(p, p == row) for p in range(count))
         truths = [truth for operand in node.operands for truth in self._reach.placed(operand)]
-        return self._windows(truths, tuple(axes.get(p, "") for p in range(count)), frame, sorted(axes.keys() - placed))
+        return self._windows(
+            truths, tuple(axes.get(p, "") for p in range(count)), frame, sorted(axes.keys() - placed - {row})
+        )
+
+    def _over_rows(self, node: Einsum, roles: Roles, row: int) -> Node:
+        """A sum over columns as one over rows: frame position `row` takes the place of the rows of the result."""
+        flat = tuple(False if role is True else role for role in roles)
+        frame = self._summed(node, flat, row)
+        operands = self._placed(node.operands, frame)
+        inner = self._graph.make(
+            Einsum, hint=node.hint, dims=node.dims, batched=node.batched, kind=node.kind, operands=operands,
+            output=node.output,
+        )  # fmt: skip
+        self.roles[inner.number] = flat
+        return self._graph.make(
+            OverRows, hint=node.hint, dims=node.dims, batched=node.batched, kind=node.kind, operand=inner
+        )
 
     def _branch(self, branch: Branch | Max, dims: tuple[str, ...], roles: Roles) -> Branch:
         """A part of a log-sum-exp, or a maximum."""
@@ -276,7 +300,12 @@ def _wider(one: Role, other: Role) -> Role:
     return union([one, other]) if isinstance(one, Window) and isinstance(other, Window) else False
 
 
-def _depends(order: list[Node], source: Any) -> set[int]:
+def _is_of_tokens(node: Node) -> bool:
+    """Whether a node is a tensor of the call, over tokens."""
+    return isinstance(node, Tensor) and node.role != "parameter" and TOKEN in node.dims
+
+
+def _depends(order: list[Node], source: Callable[[Node], bool]) -> set[int]:
     """Numbers of the nodes that read a node for which `source` holds."""
     found: set[int] = set()
     for node in order:

@@ -246,28 +246,35 @@ class Lowering:
                     scores = self.values.map("add", [scores, count])
             parts.append((scores, mask, stay, reduced))
         output = tuple(sorted({s for part in parts for s in part[2]}, key=layout))
-        branches = []
-        for scores, mask, _, reduced in parts:
-            frame = output + reduced
-            placed = None if mask is None else self.values.operand(mask, frame)
-            branches.append(nodes.Branch(self.values.operand(scores, frame), placed, axes(reduced)))
-        node = self.values.graph.make(
-            nodes.LogSumExp, dims=axes(output), batched=self._batched(*(v for p in parts for v in p[:2])), kind="real",
-            branches=tuple(branches), empty=expr.empty,
-        )  # fmt: skip
-        return Value(node, output)
+        read = [value for part in parts for value in part[:2]]
+
+        def make() -> Node:
+            branches = []
+            for scores, mask, _, reduced in parts:
+                frame = output + reduced
+                placed = None if mask is None else self.values.operand(mask, frame)
+                branches.append(nodes.Branch(self.values.operand(scores, frame), placed, axes(reduced)))
+            return self.values.graph.make(
+                nodes.LogSumExp, dims=axes(output), batched=self._batched(*read), kind="real",
+                branches=tuple(branches), empty=expr.empty,
+            )  # fmt: skip
+
+        return self.values.once(("log-sum-exp", expr.empty), read, output, make)
 
     def _weight(self, expr: Weight, versions: Versions) -> Value:
         scores = self.values.real(self.value(expr.args[0], versions))
         mask = self._mask(expr.args[1], versions)
         normaliser = self.value(expr.args[2], versions)
         frame = frame_of([v for v in (scores, normaliser, mask) if v is not None])
-        node = self.values.graph.make(
-            nodes.Weights, dims=axes(frame), batched=self._batched(scores, normaliser, mask), kind="real",
-            scores=self.values.operand(scores, frame), normaliser=self.values.operand(normaliser, frame),
-            mask=None if mask is None else self.values.operand(mask, frame),
-        )  # fmt: skip
-        return Value(node, frame)
+
+        def make() -> Node:
+            return self.values.graph.make(
+                nodes.Weights, dims=axes(frame), batched=self._batched(scores, normaliser, mask), kind="real",
+                scores=self.values.operand(scores, frame), normaliser=self.values.operand(normaliser, frame),
+                mask=None if mask is None else self.values.operand(mask, frame),
+            )  # fmt: skip
+
+        return self.values.once(("weights",), [scores, normaliser, mask], frame, make)
 
     def _maximum(self, expr: Maximum, versions: Versions) -> Value:
         body, condition, indices = expr.args

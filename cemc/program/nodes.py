@@ -276,6 +276,14 @@ class Recent(Node):
 
 
 @dataclass(frozen=True, eq=False)
+class OverRows(Node):
+    """`operand`, a sum over rows of values that depend on a row and a column, one entry for each column; it has as many
+    columns as there are rows. By blocks of rows the sums over each are added up."""
+
+    operand: Node
+
+
+@dataclass(frozen=True, eq=False)
 class RowBlocks(Node):
     """A region of the program computed by blocks of rows, with recomputation in backward; no value of its own.
 
@@ -296,15 +304,18 @@ class RowBlocks(Node):
 
 @dataclass(frozen=True, eq=False)
 class RegionResults:
-    """The nodes a region computes, each with its dimension over rows. Not operands: they belong to another method."""
+    """The nodes a region computes, each with its dimension over rows, None for a sum over rows; and what these read
+    that comes from outside, in the order of `RowBlocks.reads`, which stand for it. Not operands: they belong to another
+    method."""
 
     inner: tuple[Node, ...]
-    rows: tuple[int, ...]
+    rows: tuple[int | None, ...]
+    reads: tuple[Node, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class RowResult(Node):
-    """Result number `result` of `blocks`, all rows of it."""
+    """Result number `result` of `blocks`, for all rows."""
 
     blocks: RowBlocks
     result: int

@@ -28,7 +28,8 @@ def schedule(generic: Program, recognised: Program | None, runtime: frozenset[st
     """Splits and blocks the programs. `runtime`: the names of the run-time axes."""
     base = recognised or generic
     try:
-        plain, split = (split_tokens(p.step, runtime, graph) for p in (generic, base))
+        plain = split_tokens(generic.step, runtime, graph)
+        split = split_tokens(base.step, runtime, graph, turns=not generic.causal)
     except Unsupported as why:
         return Schedule(generic, recognised, False, why.reason)
     decodes = generic.causal
@@ -36,7 +37,7 @@ def schedule(generic: Program, recognised: Program | None, runtime: frozenset[st
     if decodes:
         generic = replace(generic, step=plain.step)
     if blocks is not None:
-        torch: Program | None = replace(base, step=blocks, recognised=(*base.recognised, _BLOCKS))
+        torch: Program | None = replace(base, step=blocks.step, recognised=(*base.recognised, _BLOCKS))
     elif recognised is not None:
         torch = replace(recognised, step=split.step) if decodes else recognised
     else:

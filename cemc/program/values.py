@@ -1,11 +1,12 @@
 """Labelled values: a node of the tensor program, and the index symbol each of its dimensions stands for.
 
-Everything that aligns, broadcasts and converts operands is here; the nodes themselves know positions only.
+Everything that aligns, broadcasts and converts operands is here; the nodes themselves know positions only. A value that
+differs from one there is only in what its indices are called, and so in the order of its dimensions, is that one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -14,6 +15,7 @@ from cemc.program import nodes
 from cemc.program.graph import Graph
 from cemc.program.nodes import Node, Operand
 
+_COMMUTATIVE = frozenset(("add", "mul", "and", "or", "==", "!="))
 COMPARISONS = frozenset(("<", "<=", "==", "!="))
 
 
@@ -41,6 +43,32 @@ class Values:
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
+        # For each value made: its node, and the number that each dimension has whatever its index is called.
+        self._made: dict[tuple[object, ...], tuple[Node, tuple[int, ...]]] = {}
+
+    def once(
+        self, what: tuple[object, ...], operands: Sequence[Value | None], frame: tuple[IndexSymbol, ...],
+        make: Callable[[], Node],
+    ) -> Value:  # fmt: skip
+        """The value with dimensions `frame` that `make` makes, or the one made before that differs in the order of its
+        dimensions alone. `what` says all about it but its operands; bound indices are no labels of `frame`."""
+        places: dict[IndexSymbol, list[tuple[int, int]]] = {}
+        for n, operand in enumerate(operands):
+            for dim, label in enumerate(operand.labels if operand is not None else ()):
+                places.setdefault(label, []).append((n, dim))
+        # Labels that occur nowhere come last, in the order they have.
+        ordered = sorted(frame, key=lambda label: (label not in places, places.get(label, [])))
+        numbers = {label: n for n, label in enumerate(ordered)}
+        bound = sorted(places.keys() - numbers.keys(), key=lambda label: places[label])
+        numbers |= {label: n for n, label in enumerate(bound, start=len(ordered))}
+        inside = tuple(None if o is None else (o.node.number, *(numbers[s] for s in o.labels)) for o in operands)
+        key = (what, len(frame), inside)
+        if key in self._made:
+            node, order = self._made[key]
+            return Value(node, tuple(ordered[n] for n in order))
+        node = make()
+        self._made[key] = node, tuple(numbers[label] for label in frame)
+        return Value(node, frame)
 
     # ------------------------------------------------------------------------------------------------ leaves
 
@@ -92,12 +120,16 @@ class Values:
         if convert and kind == "real":
             first = 1 if operation == "select" else 0
             operands = [*operands[:first], *(self.real(value) for value in operands[first:])]
-        frame = frame_of(operands)
-        node = self.graph.make(
-            nodes.Map, dims=axes(frame), batched=any(v.node.batched for v in operands), kind=kind,
-            operation=operation, operands=tuple(self.operand(v, frame) for v in operands), function=function,
-        )  # fmt: skip
-        return Value(node, frame)
+        frame, chosen = frame_of(operands), kind
+
+        def make() -> Node:
+            return self.graph.make(
+                nodes.Map, dims=axes(frame), batched=any(v.node.batched for v in operands), kind=chosen,
+                operation=operation, operands=tuple(self.operand(v, frame) for v in operands), function=function,
+            )  # fmt: skip
+
+        ordered = sorted(operands, key=lambda v: v.node.number) if operation in _COMMUTATIVE else operands
+        return self.once((operation, kind, function), ordered, frame, make)
 
     def all_of(self, truths: Sequence[Value]) -> Value | None:
         """Conjunction; None is "true"."""
@@ -121,11 +153,14 @@ class Values:
         frame = (*output, *rest)
         if len(operands) == 1 and not rest:
             return self.align(operands[0], output)
-        node = self.graph.make(
-            nodes.Einsum, dims=axes(output), batched=any(v.node.batched for v in operands), kind="real",
-            operands=tuple(self.operand(v, frame) for v in operands), output=tuple(range(len(output))),
-        )  # fmt: skip
-        return Value(node, output)
+
+        def make() -> Node:
+            return self.graph.make(
+                nodes.Einsum, dims=axes(output), batched=any(v.node.batched for v in operands), kind="real",
+                operands=tuple(self.operand(v, frame) for v in operands), output=tuple(range(len(output))),
+            )  # fmt: skip
+
+        return self.once(("sum",), operands, output, make)
 
 
 def axes(labels: Iterable[IndexSymbol]) -> tuple[str, ...]:

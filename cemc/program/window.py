@@ -44,6 +44,10 @@ class Window:
 
     bounds: tuple[tuple[tuple[tuple[str, ...], int], ...], ...]
 
+    def __bool__(self) -> bool:
+        """It is of columns: not a row."""
+        return False
+
 
 # What is asked for along a dimension: True for rows; False for all columns, or an axis of no tokens; some columns.
 Role = bool | Window

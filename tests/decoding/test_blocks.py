@@ -12,6 +12,7 @@ from cemc.oracle.compare import build
 from cemc.oracle.draw import draw
 from cemc.semantics import analyse
 from cemc.syntax import parse, read_source
+from tests.decoding.memory import peak
 from tests.emit.support import generated, layer_class
 
 ENERGIES = Path(__file__).parents[1] / "properties" / "energies"
@@ -83,6 +84,83 @@ def test_windows_of_other_kinds_by_blocks(energy: str) -> None:
 def test_the_first_maximum_is_one_of_all_columns(other: str) -> None:
     """Where the tokens that are updated are those the maximum is taken over, a block of them does not tell it."""
     both(f"energy e(d) {{ state x[token, d]\nE[i] = max[j in token](dot(x[i], {other})) }}", 2 * BLOCK + 1)
+
+
+QUERY_KEY = "param Q[h, r, d]\nparam K[h, r, d]\n"
+
+PAIRWISE = {
+    "energy transformer": QUERY_KEY + "E[i] = -sum[k](logsumexp[j != i](dot(Q[k] @ x[i], K[k] @ x[j])))",
+    "joint, past tokens": QUERY_KEY + "E[i] = -sum[k](logsumexp[j <= i](dot(Q[k] @ x[i], K[k] @ x[j])))",
+    "joint, one number": QUERY_KEY + "E = -sum[i in token, k](logsumexp[j in token](dot(Q[k] @ x[i], K[k] @ x[j])))",
+    "joint, a plain sum": "E[i] = sum[j in token](sin(dot(x[i], x[j])))",
+    "joint, one of two arguments": "E[i] = sum[j in token](square(dot(x[i], given(tanh(x[j]))))) + "
+    "sum[j in token](square(dot(given(x[i]), x[j])))",
+    "joint, distances": "E[i] = logsumexp[j in token](-norm2(x[i] - x[j]))",
+    "joint, window": "E[i] = -logsumexp[i - 9 < j <= i](dot(x[i], x[j]))",
+    "joint, two axes": "axis source\ngiven m[source, d]\nE[i] = -logsumexp[s in source](dot(x[i], m[s])) - "
+    "logsumexp[j in token](dot(x[i], x[j]))",
+    "bias by distance": "positive param s = 0.1\nE[i] = -logsumexp[j <= i](dot(x[i], given(x[j])) - s * (i - j))",
+    "columns normalised by rows": "n[j] = logsumexp[l <= j](dot(given(x[j]), given(x[l])))\n"
+    "E[i] = -logsumexp[j <= i](dot(x[i], given(x[j])) - n[j])",
+    "attention to what was attended": "m[j] = sum[l <= j](softplus(dot(x[j], x[l])) * x[l]) / (1 + j)\n"
+    "E[i] = -logsumexp[j <= i](dot(x[i], given(m[j])))",
+    "attention to what was attended, joint": "m[j] = mean[l <= j](sin(dot(x[j], given(x[l]))) * x[l])\n"
+    "E[i] = -logsumexp[j <= i](dot(x[i], m[j]))",
+    "documents": "given doc[token]: int\nE[i] = -logsumexp[j <= i if doc[j] == doc[i]](dot(x[i], given(x[j])))",
+    "decay": "param f[d]\nc[i] = sum[l <= i](log(sigmoid(given(dot(f, x[l])))))\n"
+    "E[i] = -logsumexp[j <= i](dot(x[i], given(x[j])) + c[i] - c[j])",
+    "two steps": "E[i] = -logsumexp[j != i](dot(x[i], x[j]))\nupdate repeat 2 { x[i] = x[i] - 0.1 * grad[x](E)[i] }",
+    "in turn": "E[i] = -logsumexp[j != i](dot(x[i], x[j]))\nF[i] = sum[j in token](tanh(dot(x[i], x[j])))\n"
+    "update { x[i] = x[i] - 0.1 * grad[x](E)[i] x[i] = x[i] - 0.1 * grad[x](F)[i] }",
+}
+
+
+def pairwise(name: str) -> str:
+    return f"energy e(d, h = 2, r = d / h) {{ state x[token, d]\n{PAIRWISE[name]} }}"
+
+
+def arguments_of(name: str, tokens: int, dtype: torch.dtype) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+    generator = torch.Generator().manual_seed(0)
+    x = 0.5 * torch.randn(1, tokens, 4, generator=generator, dtype=dtype)
+    givens = {}
+    if "given doc" in PAIRWISE[name]:
+        givens["doc"] = torch.arange(tokens) // 50
+    if "given m" in PAIRWISE[name]:
+        givens["m"] = torch.randn(30, 4, generator=generator, dtype=dtype)
+    return x.requires_grad_(), givens
+
+
+@pytest.mark.parametrize("name", PAIRWISE)
+def test_pairwise_energies_by_blocks(name: str) -> None:
+    kind = layer_class(pairwise(name))
+    results = []
+    for backend in ("generic", "torch"):
+        torch.manual_seed(0)
+        layer = kind(d=4, backend=backend, dtype=torch.float64)
+        x, givens = arguments_of(name, 2 * BLOCK + 3, torch.float64)
+        value = layer(x, **givens)
+        results.append([value, *torch.autograd.grad((value * value.detach().cos()).sum(), [x, *layer.parameters()])])
+    for one, other in zip(*results, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("gradients", [False, True])
+@pytest.mark.parametrize("name", PAIRWISE)
+def test_memory_grows_linearly_with_the_number_of_tokens(name: str, gradients: bool) -> None:
+    layer = layer_class(pairwise(name))(d=4)
+
+    def run(tokens: int) -> int:
+        x, givens = arguments_of(name, tokens, torch.float32)
+
+        def step() -> None:
+            with torch.set_grad_enabled(gradients):
+                value = layer(x, **givens)
+            if gradients:
+                value.sum().backward()
+
+        return peak(step)
+
+    assert run(2048) < 2.3 * run(1024)
 
 
 def test_what_autograd_keeps_grows_linearly() -> None:

@@ -43,7 +43,7 @@ EXPECTED: dict[str, tuple[tuple[str, ...], bool]] = {
     "cross_attention": ((PAIRS,), True),
     "dense_associative_memory": ((FEATURES.format("M"),), True),
     "diagonal_low_rank": ((PAIRS,), True),
-    "energy_transformer": ((FEATURES.format("M"),), False),
+    "energy_transformer": ((FEATURES.format("M"), PAIRS), False),
     "gaussian_wells": ((), True),
     "geglu": ((GATED,), True),
     "grouped_query": ((ROTARY,), True),
