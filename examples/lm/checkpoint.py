@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from tokenizers import Tokenizer
 from torch.distributed.checkpoint import state_dict as states
 
 from examples.lm.config import Config, LayerConfig
@@ -66,6 +67,7 @@ def save(
     progress: Progress,
     model: Decoder,
     optimiser: torch.optim.Optimizer,
+    tokenizer: Tokenizer,
     data: Any,
 ) -> None:
     """Write the state of a run whole. Every rank must call it, one of them with a path."""
@@ -77,6 +79,7 @@ def save(
         "identity": who,
         "progress": dataclasses.asdict(progress),
         "data": data,
+        "tokenizer": tokenizer.to_str(),
         "model": of_model,
         "optimiser": of_optimiser,
         "rng": torch.get_rng_state(),

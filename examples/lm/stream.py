@@ -7,6 +7,7 @@ resumed run goes on with the very next token. Every process reads the whole stre
 
 from __future__ import annotations
 
+import copy
 import itertools
 import random
 from collections.abc import Iterator
@@ -78,7 +79,8 @@ class StreamBatches:
     def __init__(
         self, stream: Stream, tokenizer: Tokenizer, config: DataConfig, context: int, batch: int, seed: int
     ) -> None:
-        self.stream, self.tokenizer, self.config = stream, tokenizer, config
+        self.start, self.tokenizer, self.config = stream, tokenizer, config
+        self.stream = copy.deepcopy(stream)
         self.context, self.batch = context, batch
         separator = tokenizer.token_to_id(SEPARATOR)
         assert separator is not None, "the tokenizer learnt it before all others"
@@ -118,6 +120,7 @@ class StreamBatches:
 
     def load_state(self, state: Any) -> None:
         """Go on from a place."""
+        self.stream = copy.deepcopy(self.start)
         self.stream.load_state_dict(state["stream"])
         version, numbers, gauss = state["random"]
         self.random.setstate((version, tuple(numbers), gauss))
@@ -139,6 +142,8 @@ class StreamBatches:
                 self.rows = iter(self.stream)
             row = next(self.rows, None)
             if row is None:
+                # Anew, for one that was resumed would always begin there.
+                self.stream = copy.deepcopy(self.start)
                 self.rows = iter(self.stream)
                 row = next(self.rows, None)
                 if row is None:

@@ -186,7 +186,8 @@ class Run:
             progress.instrument += [{"step": progress.step, **each} for each in found]
         path = self.checkpoint if self.ranks.first else None
         state = self.data.batches.state()
-        checkpoint.save(path, self.identity, progress, self.model, self.optimiser, state)
+        tokenizer = self.data.corpus.tokenizer
+        checkpoint.save(path, self.identity, progress, self.model, self.optimiser, tokenizer, state)
         if self.ranks.first:
             self.write_metrics()
             self.logs.row(row)
