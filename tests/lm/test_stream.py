@@ -53,7 +53,7 @@ def test_the_first_documents_are_held_out_and_the_rest_is_read_in_order(streamed
     corpus, source = open_stream(streamed, tmp_path)
     separator = corpus.tokenizer.token_to_id(SEPARATOR)
     assert corpus.tokenizer.decode(corpus.validation.tolist(), skip_special_tokens=True) == "".join(TEXTS[:4])
-    assert (corpus.validation == separator).sum() == 5
+    assert corpus.validation.tolist().count(separator) == 5
     found = texts_of(source, range(20))
     assert len(found) > 36, "it did not come to the end"
     expected = [*TEXTS[4:], *TEXTS[4:], *TEXTS[4:]]
