@@ -154,3 +154,10 @@ class ReadsOutside(Warn):
     text: str
     axis: str
     reducer: str
+
+
+class NotFinite(Warn):
+    template: ClassVar[str] = "`{function}` is not finite {place}, {consequence}"
+    function: str
+    place: str
+    consequence: str

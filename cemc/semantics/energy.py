@@ -25,6 +25,7 @@ from cemc.semantics.declare import Declarations, declare
 from cemc.semantics.define import define
 from cemc.semantics.dispatch import infer
 from cemc.semantics.header import header
+from cemc.semantics.integrands import not_finite
 from cemc.semantics.names import RESERVED
 from cemc.semantics.numbers import number, value
 from cemc.semantics.order import in_order
@@ -64,6 +65,7 @@ def analyse_energy(
         warnings += build.warnings
         warnings += unused(energy, declarations.table)
         warnings += reads_outside(energy)
+        warnings += not_finite(energy, build.values)
     return energy
 
 

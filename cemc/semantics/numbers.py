@@ -125,7 +125,11 @@ def exact(expression: Expr) -> Fraction | None:
     return left**right.numerator
 
 
-_FLOATS: dict[str, Callable[[float], float]] = {
+def _logistic(z: float) -> float:
+    return 1 / (1 + math.exp(-z)) if z > 0 else math.exp(z) / (1 + math.exp(z))
+
+
+FLOATS: dict[str, Callable[..., float]] = {
     "exp": math.exp,
     "log": math.log,
     "sqrt": math.sqrt,
@@ -136,9 +140,14 @@ _FLOATS: dict[str, Callable[[float], float]] = {
     "tanh": math.tanh,
     "erf": math.erf,
     "relu": lambda z: max(z, 0.0),
-    "sigmoid": lambda z: 1 / (1 + math.exp(-z)),
-    "softplus": lambda z: math.log1p(math.exp(z)),
+    "sigmoid": _logistic,
+    "softplus": lambda z: max(z, 0.0) + math.log1p(math.exp(-abs(z))),
+    "silu": lambda z: z * _logistic(z),
+    "gelu": lambda z: z * (1 + math.erf(z / math.sqrt(2))) / 2,
+    "min": min,
+    "max": max,
 }
+"""The element-wise functions on floats; a ValueError where they are not defined."""
 
 
 def value(expression: Expr, constants: Mapping[str, float | None]) -> float | None:
@@ -169,7 +178,7 @@ def _value(expression: Expr, constants: Mapping[str, float | None]) -> float | N
             return left * right
         power = left / right if expression.operator == "/" else left**right
         return power if isinstance(power, float) else None
-    if isinstance(expression, Call) and expression.function in _FLOATS:
-        argument = _value(expression.arguments[0], constants)
-        return None if argument is None else float(_FLOATS[expression.function](argument))
+    if isinstance(expression, Call) and expression.function in FLOATS:
+        arguments = [_value(each, constants) for each in expression.arguments]
+        return None if None in arguments else float(FLOATS[expression.function](*arguments))
     return None
