@@ -130,7 +130,7 @@ def _own_files() -> tuple[str, ...]:
     found = []
     for root in roots:
         for path in sorted(root.rglob("*")):
-            if path.suffix in (".py", ".lark", ".j2"):
+            if path.suffix in (".py", ".lark", ".json", ".jinja"):
                 status = path.stat()
                 found.append(f"{path.name} {status.st_size} {status.st_mtime_ns}")
     return tuple(found)

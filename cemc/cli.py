@@ -10,6 +10,7 @@ import argparse
 import gc
 import os
 import sys
+import textwrap
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from cemc.compiler import Result
 
 DONE, WRONG_FILE, WRONG_COMMAND, OUR_FAULT, INTERRUPTED, NO_READER = 0, 1, 2, 3, 130, 141
+
+MOST_NOTES = 3
+"""Places that are shown where an energy reads later tokens: the others are mostly consequences."""
 
 DEBUG = "CEMC_TRACEBACK"
 """Environment variable that lets faults of cemc through as Python tracebacks, for reports and for our own work."""
@@ -146,7 +150,9 @@ class _Compile:
             for line in () if result.recognised else result.reasons:
                 print(f"    generic: {line}")
             if not result.causal:
-                print("    not causal: a token may read later ones; given(...) holds what it should only read")
+                print("    not causal: a token may read later ones")
+            for note in result.later[:MOST_NOTES]:
+                print(textwrap.indent(note, "    "))
         return DONE
 
     def _free(self, path: str, results: Sequence[Result]) -> bool:

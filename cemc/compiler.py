@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Result:
     """What came of one energy. `recognised`: a sentence for each structure found; `reasons`: why others were not.
-    `causal`: what the class says of itself.
+    `causal`: what the class says of itself; `later`: if it is not, where the energy reads later tokens, rendered.
 
     `path` is the file written, None if none was asked for. `warnings` are rendered diagnostics.
     """
@@ -50,6 +50,7 @@ class Result:
     reasons: tuple[str, ...]
     causal: bool
     warnings: tuple[str, ...]
+    later: tuple[str, ...] = ()
     path: str | None = None
 
 
@@ -130,6 +131,8 @@ def _compile_energy(energy: typed.Energy, warnings: tuple[str, ...], trace: Trac
     with trace.stage("import sympy"):
         import sympy  # noqa: F401 - timed by itself: it is most of a cold compilation
     from cemc import emit, program, recognise, symbolic
+    from cemc.diagnostics import render
+    from cemc.semantics.future import later_reads
 
     with trace.stage("symbolic") as passed:
         derived = passed(symbolic.build(energy))
@@ -154,6 +157,7 @@ def _compile_energy(energy: typed.Energy, warnings: tuple[str, ...], trace: Trac
         reasons=found.reasons,
         causal=generic.causal,
         warnings=warnings,
+        later=() if generic.causal else tuple(render(note, energy.source) for note in later_reads(energy)),
     )
 
 

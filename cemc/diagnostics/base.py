@@ -19,7 +19,7 @@ class Diagnostic(Record):
     """
 
     template: ClassVar[str] = ""
-    severity: ClassVar[Literal["error", "warning"]] = "error"
+    severity: ClassVar[Literal["error", "warning", "note"]] = "error"
 
     span: Span
     suggestion: str | None = named(default=None, kw_only=True)
@@ -32,7 +32,13 @@ class Diagnostic(Record):
 class Warn(Diagnostic):
     """Base of the faults that do not stop the compiler."""
 
-    severity: ClassVar[Literal["error", "warning"]] = "warning"
+    severity: ClassVar[Literal["error", "warning", "note"]] = "warning"
+
+
+class Note(Diagnostic):
+    """Base of what is worth knowing, and may be meant."""
+
+    severity: ClassVar[Literal["error", "warning", "note"]] = "note"
 
 
 class CemError(Exception):

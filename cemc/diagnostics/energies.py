@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from cemc.diagnostics.base import Diagnostic, Warn
+from cemc.diagnostics.base import Diagnostic, Note, Warn
 
 
 class NoEnergy(Diagnostic):
@@ -104,4 +104,29 @@ class BadRepeat(Diagnostic):
 
 class NeverAssigned(Warn):
     template: ClassVar[str] = "the update never changes the state `{name}`"
+    name: str
+
+
+class OpenRead(Note):
+    """Of another token, in the energy of one."""
+
+    template: ClassVar[str] = (
+        "`{text}` is differentiated as well: its token's update then reads this one's, which may come later"
+    )
+    text: str
+
+
+class ReadsAhead(Note):
+    template: ClassVar[str] = "`{text}` is of a later token"
+    text: str
+
+
+class Unbounded(Note):
+    template: ClassVar[str] = "nothing keeps `{index}` at or before `{own}`"
+    index: str
+    own: str
+
+
+class Timeless(Note):
+    template: ClassVar[str] = "the state `{name}` has no axis `token`, and depends on all tokens or on none"
     name: str

@@ -161,3 +161,9 @@ class NotFinite(Warn):
     function: str
     place: str
     consequence: str
+
+
+class IdleIndex(Warn):
+    template: ClassVar[str] = "what the {reducer} runs over does not depend on `{index}`"
+    index: str
+    reducer: str

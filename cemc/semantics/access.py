@@ -16,11 +16,12 @@ from cemc.diagnostics.shapes import (
 )
 from cemc.operations.signatures import REDUCERS, SIGNATURES
 from cemc.semantics import arithmetic, gradients, reductions
+from cemc.semantics.advice import of_name
 from cemc.semantics.context import Context, describe, is_poison, names, poison
 from cemc.semantics.dispatch import infer, rule
 from cemc.semantics.integers import not_integer
 from cemc.semantics.names import RESERVED
-from cemc.semantics.table import WITH_AXES, Declared, a, builtin_names, closest
+from cemc.semantics.table import WITH_AXES, Declared, a
 from cemc.semantics.typed import (
     Access,
     Argument,
@@ -164,9 +165,16 @@ def _with_subscripts(node: tree.Name, axes: tuple[Axis, ...], done: tuple[Expr, 
             each.name for each in context.scope.visible.values() if each.axis in (axis, None) and each.name not in parts
         ]
         if not fitting:
-            return (
-                f"write `{node.text}[i]`, with an index `i` bound on the left or by a reduction" if not parts else None
-            )
+            if not parts:
+                return f"write `{node.text}[i]`, with an index `i` bound on the left or by a reduction"
+            free = [each for each in "jklmn" if each not in context.scope.visible and context.table.find(each) is None]
+            if not free:
+                return None
+            text = f"`{node.text}[{', '.join([*parts, free[0]])}]`"
+            if context.binders:
+                inner = context.binders[-1].text
+                return f"write {text}, and bind `{free[0]}` too: `{inner[:-1]}, {free[0]}](…)`"
+            return f"write {text}, with `{free[0]}` bound on the left or by a reduction"
         parts.append(fitting[0])
     return f"write `{node.text}[{', '.join(parts)}]`"
 
@@ -177,11 +185,7 @@ def _unknown(node: tree.Name, context: Context, subscripted: bool) -> Expr:
         return poison(node.span)  # reported where it was read
     if name in SIGNATURES:
         return context.fault(NotANumber(node.span, f"the function `{name}`", suggestion=f"write `{name}(…)`"))
-    known = [*context.scope.visible, *context.arguments, *context.table.names()]
-    near = closest(name, [*known, *builtin_names()])
-    advice = f"did you mean `{near}`?" if near else None
-    if advice is None and len(name) <= 2 and not subscripted and context.mode != "function":
-        advice = f"an index is bound on the left, `{context.owner}[{name}] = …`, or by a reduction, `sum[{name}](…)`"
+    advice = of_name(name, context, subscripted)
     return context.fault(UnknownName(node.span, name, suggestion=advice))
 
 
@@ -203,7 +207,9 @@ def _subscripts(entries: tuple[tree.Node, ...] | list[tree.Node], context: Conte
             context.fault(MisplacedBinder(entry.span, what))
             right = False
             continue
+        alone, context.subscript = context.subscript, isinstance(entry, tree.Name)
         subscript = infer(entry, context)
+        context.subscript = alone
         if not is_poison(subscript) and subscript.shape:
             context.fault(NotABinder(entry.span, f"a subscript is a number, and this is {describe(subscript.shape)}"))
             right = False

@@ -15,31 +15,14 @@ from cemc.diagnostics.shapes import (
 from cemc.diagnostics.syntax import NotCallable
 from cemc.operations.signatures import REDUCERS, SIGNATURES
 from cemc.semantics import arithmetic, reductions
+from cemc.semantics.advice import of_function
 from cemc.semantics.context import Context, describe, is_poison, poison
 from cemc.semantics.dispatch import infer, rule
 from cemc.semantics.integers import not_integer
 from cemc.semantics.numbers import number
-from cemc.semantics.table import a, builtin_names, closest
+from cemc.semantics.table import a, closest
 from cemc.semantics.typed import Access, Axis, Call, Expr, Integral, UserCall
 from cemc.syntax import tree
-
-ALIASES = {
-    "matmul": "write `A @ u`",
-    "transpose": "write `A.T`",
-    "norm": "write `sqrt(norm2(u))`",
-    "log_sum_exp": "write `logsumexp(u)`",
-    "lse": "write `logsumexp(u)`",
-    "pow": "write `u ^ n`",
-    "stop_gradient": "write `given(u)`",
-    "detach": "write `given(u)`",
-    "inner": "write `dot(u, v)`",
-    "swish": "write `silu(u)`",
-    "log_sigmoid": "write `-softplus(-u)`",
-    "minimum": "write `min(u, v)`",
-    "maximum": "write `max(u, v)`",
-    "einsum": "write `@`, or `sum[k](…)`",
-    "prod": "write `exp(sum[k](log(…)))`",
-}
 
 
 @rule(tree.Call)
@@ -127,11 +110,7 @@ def _count(least: int, most: int | None = None) -> str:
 
 
 def _unknown_function(function: tree.Name, context: Context) -> Expr:
-    advice = ALIASES.get(function.text)
-    if advice is None:
-        near = closest(function.text, [*builtin_names(), *context.table.names("function")])
-        near = near or closest(function.text, context.table.names())
-        advice = f"did you mean `{near}`?" if near else None
+    advice = of_function(function.text, context)
     if advice is None and function.text in context.scope.visible:
         return context.fault(NotAFunction(function.span, function.text, "an index"))
     if advice is None and function.text in context.arguments:

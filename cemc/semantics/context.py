@@ -30,10 +30,20 @@ def is_poison(*expressions: Expr | None) -> bool:
     return any(isinstance(each, Poison) for each in expressions)
 
 
+@dataclass(frozen=True)
+class Binders:
+    """Of a reduction: its function and binders as written, the indices they bind, and the names its body uses."""
+
+    text: str
+    indices: tuple[str, ...]
+    used: frozenset[str]
+
+
 @dataclass(eq=False, repr=False)
 class Context:
     """`owner` names what is being inferred; `arguments` are those of a function; `free_axes` is set within the
-    operand of `grad`, where run-time axes stay."""
+    operand of `grad`, where run-time axes stay; `subscript` while what stands alone in a subscript is inferred.
+    `binders` are those of the reductions around."""
 
     source: Source
     table: Table
@@ -44,6 +54,8 @@ class Context:
     scope: Scope = field(default_factory=Scope)
     arguments: tuple[str, ...] = ()
     free_axes: bool = False
+    subscript: bool = False
+    binders: list[Binders] = field(default_factory=list)
 
     def fault(self, diagnostic: Diagnostic) -> Poison:
         self.errors.append(diagnostic)

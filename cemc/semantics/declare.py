@@ -16,8 +16,9 @@ from cemc.diagnostics.names import (
 )
 from cemc.diagnostics.syntax import ReservedName
 from cemc.operations.signatures import SIGNATURES
+from cemc.semantics.advice import of_axis
 from cemc.semantics.names import RESERVED, why_taken
-from cemc.semantics.table import Declared, Kind, Table, a, closest
+from cemc.semantics.table import Declared, Kind, Table, a
 from cemc.semantics.typed import Axis
 from cemc.source import Source, Span
 from cemc.syntax import tree
@@ -168,7 +169,8 @@ class _Declare:
             if axis is None:
                 right = False
                 if declared is None or declared.kind != "lost":
-                    self._unknown_axis(name, declared)
+                    first = name == declaration.axes[0] and not isinstance(declaration, tree.ParameterDeclaration)
+                    self._unknown_axis(name, declared, first)
             elif axis.runtime and isinstance(declaration, tree.ParameterDeclaration):
                 right = False
                 advice = "what comes with each call is `given`" if axis != TOKEN else None
@@ -177,14 +179,8 @@ class _Declare:
                 axes.append(axis)
         return tuple(axes) if right else None
 
-    def _unknown_axis(self, name: tree.Name, declared: Declared | None) -> None:
-        near = closest(name.text, self.table.axes)
-        if declared is not None:
-            advice = f"`{name.text}` is {a(declared.kind)}; an axis is `token`, declared with `axis`, or a header name"
-        elif near:
-            advice = f"did you mean `{near}`?"
-        else:
-            advice = f"declare it in the brackets after the energy's name, or as a run-time axis: `axis {name.text}`"
+    def _unknown_axis(self, name: tree.Name, declared: Declared | None, first: bool) -> None:
+        advice = of_axis(name.text, list(self.table.axes), declared, first)
         self.errors.append(UnknownAxis(name.span, name.text, suggestion=advice))
 
 

@@ -44,7 +44,7 @@ from cemc.semantics.typed import (
     Uniform,
     Update,
 )
-from cemc.semantics.unused import unused
+from cemc.semantics.unused import idle_indices, unused
 from cemc.semantics.update import UpdateBuilder
 from cemc.source import Source
 from cemc.syntax import tree
@@ -64,6 +64,7 @@ def analyse_energy(
     if len(errors) == before and not declarations.table.lost_everything:
         warnings += build.warnings
         warnings += unused(energy, declarations.table)
+        warnings += idle_indices(energy)
         warnings += reads_outside(energy)
         warnings += not_finite(energy, build.values)
     return energy

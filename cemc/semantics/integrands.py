@@ -126,7 +126,7 @@ def _places(tried: _Tried, name: str) -> dict[int, _Place]:
     """The first place on each side of 0."""
     places = {}
     for side in (1, -1):
-        place = _first(lambda z: tried.at(name, z), side)  # noqa: B023 - used at once
+        place = _first(lambda z: tried.at(name, z), side)
         if place is not None:
             places[side] = place
     return places
@@ -140,7 +140,7 @@ def _first(f: Callable[[float], _Value], side: int) -> _Place | None:
     for (low, before), (high, after) in pairwise(zip(points, values, strict=True)):
         for node, value in before.denominators.items():
             if after.finite and value * after.denominators.get(node, value) < 0:
-                at, size = _root(lambda z: f(z).denominators.get(node, math.nan), low, high)  # noqa: B023
+                at, size = _root(lambda z, node=node: f(z).denominators.get(node, math.nan), low, high)  # type: ignore[misc]
                 if size < 1e-9:
                     return _Place(side, at, False)
         if not after.finite:

@@ -11,6 +11,7 @@ from cemc.diagnostics import Diagnostic
 from cemc.diagnostics.names import NotInNumber, UnknownName
 from cemc.diagnostics.shapes import WrongCount
 from cemc.operations.signatures import SIGNATURES
+from cemc.semantics.advice import VALUES
 from cemc.semantics.context import is_poison, poison
 from cemc.semantics.table import Table, a, closest
 from cemc.semantics.typed import Binary, Call, ConstantRef, Expr, Negative, Number, Size
@@ -32,7 +33,9 @@ def number(node: tree.Node, place: str, table: Table, errors: list[Diagnostic], 
     def go(node: tree.Node) -> Expr:
         if isinstance(node, tree.Number):
             if header and node.value.denominator != 1:
-                return fault(node.span, "a fraction")
+                advice = "a size is a whole number; any other number is a `const`"
+                errors.append(NotInNumber(node.span, "a fraction", place, suggestion=advice))
+                return poison(node.span)
             return Number(node.span, (), node.value)
         if isinstance(node, tree.Name):
             return name(node)
@@ -60,7 +63,8 @@ def number(node: tree.Node, place: str, table: Table, errors: list[Diagnostic], 
         declared = table.find(node.text)
         if declared is None:
             near = closest(node.text, table.names("header name") if header else table.names("header name", "constant"))
-            errors.append(UnknownName(node.span, node.text, suggestion=f"did you mean `{near}`?" if near else None))
+            advice = f"did you mean `{near}`?" if near else VALUES.get(node.text)
+            errors.append(UnknownName(node.span, node.text, suggestion=advice))
             return poison(node.span)
         declared.used = True
         if declared.kind == "lost":

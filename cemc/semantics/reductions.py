@@ -17,13 +17,14 @@ from cemc.diagnostics.shapes import (
 )
 from cemc.diagnostics.syntax import ReservedName
 from cemc.operations.signatures import SIGNATURES
+from cemc.semantics.advice import of_axis
 from cemc.semantics.arithmetic import same_or_scalar
-from cemc.semantics.context import Context, describe, is_poison, poison
+from cemc.semantics.context import Binders, Context, describe, is_poison, poison
 from cemc.semantics.dispatch import infer, rule
 from cemc.semantics.names import RESERVED
 from cemc.semantics.scope import UNKNOWN, Variable
-from cemc.semantics.table import a, closest
-from cemc.semantics.typed import And, Axis, Compare, Condition, Expr, Index, Or, Reduction, Where
+from cemc.semantics.table import WITH_AXES, a, closest
+from cemc.semantics.typed import Access, And, Axis, Compare, Condition, Expr, Index, Or, Reduction, Where
 from cemc.syntax import tree
 
 Operator = Literal["<", "<=", ">", ">=", "==", "!="]
@@ -70,10 +71,7 @@ def find_axis(name: tree.Name, context: Context) -> Axis | None:
         declared.used = True
     if axis is not None or (declared is not None and declared.kind == "lost"):
         return axis
-    near = closest(name.text, context.table.axes)
-    advice = f"did you mean `{near}`?" if near else None
-    if declared is not None:
-        advice = f"`{name.text}` is {a(declared.kind)}; an axis is `token`, declared with `axis`, or a header name"
+    advice = of_axis(name.text, list(context.table.axes), declared, first=True)
     context.fault(UnknownAxis(name.span, name.text, suggestion=advice))
     return None
 
@@ -99,7 +97,12 @@ def reduction(node: tree.Call, function: tree.Name, bracket: tree.Bracket, conte
         typed = condition(bracket.condition, context)
         right = right and typed is not None
         conditions += [typed] if typed is not None else []
+    written = f"{function.text}[{', '.join(context.text(entry.span) for entry in bracket.entries)}]"
+    bound = tuple(name for name in context.scope.visible if name not in visible)
+    used = frozenset(name.text for argument in node.arguments for name in _names(argument))
+    context.binders.append(Binders(written, bound, used))
     bodies = [infer(argument, context) for argument in node.arguments]
+    context.binders.pop()
     context.scope.visible = visible
     if len(bodies) != 1:
         return context.fault(WrongCount(node.span, f"`{function.text}[…]`", "1 argument", len(bodies)))
@@ -142,14 +145,25 @@ def _binder(entry: tree.Node, context: Context) -> tuple[Variable | None, list[C
         near = [closest(name.text, context.table.names()) for name in new]
         found = next((each for each in near if each), None)
         advice = f"did you mean `{found}`?" if found else f"bind one after the other: `{new[0].text}, {new[1].text}`"
+        if not found and context.scope.visible:
+            advice += f"; or compare with an index that is bound, `{next(iter(context.scope.visible))}`"
         context.fault(NotABinder(entry.span, why, suggestion=advice))
         for name in new:
             bind(name, None, context, silent=True)
         return None, []
+    table = next((name for name in _names(entry) if _has_axes(name, context)), None)
+    if table is not None:
+        return bind(table, None, context), []  # reports that the name is taken
     why = "a binder introduces a new index, and every name here is known already"
     context.fault(NotABinder(entry.span, why, suggestion="conditions follow `if`, after the binders"))
     condition(entry, context)
     return None, []
+
+
+def _has_axes(name: tree.Name, context: Context) -> bool:
+    """Whether it stands where an index should, but names something with axes of its own."""
+    declared = context.table.find(name.text)
+    return declared is not None and declared.kind in WITH_AXES and declared.axes != ()
 
 
 def _new_names(node: tree.Node, context: Context) -> list[tree.Name]:
@@ -204,7 +218,7 @@ def _comparison(node: tree.Comparison, context: Context, negated: bool) -> Condi
     sides = [infer(operand, context) for operand in node.operands]
     for side in sides:
         if not is_poison(side) and side.shape:
-            context.fault(CompareNumbers(side.span, describe(side.shape)))
+            context.fault(CompareNumbers(side.span, describe(side.shape), suggestion=_entries(side, context)))
             return None
     if is_poison(*sides):
         return None
@@ -215,6 +229,17 @@ def _comparison(node: tree.Comparison, context: Context, negated: bool) -> Condi
         context.scope.comparisons.append(compare)
         parts.append(compare)
     return parts[0] if len(parts) == 1 else _join(node, not negated, parts)
+
+
+def _entries(side: Expr, context: Context) -> str | None:
+    """How to compare the entries of a vector."""
+    text = context.text(side.span)
+    taken = {*context.scope.visible, *context.arguments, *context.table.names()}
+    free = next((letter for letter in "eabcdfgh" if letter not in taken), None)
+    if len(side.shape) != 1 or free is None or side.shape[0].runtime:
+        return None
+    entry = f"{text[:-1]}, {free}]" if text.endswith("]") and isinstance(side, Access) else f"({text})[{free}]"
+    return f"compare its entries, `{entry}`, with `{free}` bound on the left or by a reduction"
 
 
 @rule(tree.Where)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import fields
 
 from cemc.diagnostics import Diagnostic
 from cemc.diagnostics.names import Unused, UnusedParameter
+from cemc.diagnostics.shapes import IdleIndex
 from cemc.semantics.dependence import Dependence, uses
 from cemc.semantics.table import Table
-from cemc.semantics.typed import Energy, Local
+from cemc.semantics.typed import Condition, Energy, Expr, Index, Local, Reduction
 
 
 def unused(energy: Energy, table: Table) -> Iterator[Diagnostic]:
@@ -34,3 +36,33 @@ def unused(energy: Energy, table: Table) -> Iterator[Diagnostic]:
     for name, declared in table.declared.items():
         if not declared.used and declared.kind in ("given", "constant", "function", "axis", "header name"):
             yield Unused(declared.span, f"the {declared.kind}", name)
+
+
+def idle_indices(energy: Energy) -> Iterator[Diagnostic]:
+    """Indices of reductions on which nothing that is reduced depends. Numbers are counted on purpose, as in
+    `sum[j < i](1)`."""
+    bodies = [each.body for each in energy.definitions.values()]
+    bodies += [each.definition.body if isinstance(each, Local) else each.value for each in energy.update.statements]
+    for body in bodies:
+        for reduction in _reductions(body):
+            used = {part for part in _parts(reduction.body) if isinstance(part, Index)}
+            if any(True for _ in uses(reduction.body)):
+                for index in reduction.indices:
+                    if index not in used:
+                        yield IdleIndex(reduction.span, index.name, reduction.kind)
+
+
+def _reductions(body: object) -> Iterator[Reduction]:
+    return (part for part in _parts(body) if isinstance(part, Reduction))
+
+
+def _parts(value: object) -> Iterator[object]:
+    """Everything in a typed expression, indices included."""
+    yield value
+    if isinstance(value, tuple):
+        for part in value:
+            yield from _parts(part)
+    elif isinstance(value, (Expr, Condition)):
+        for each in fields(value):
+            if each.name not in ("span", "shape"):
+                yield from _parts(getattr(value, each.name))

@@ -8,7 +8,7 @@ from lark import Token
 
 from cemc.diagnostics import Diagnostic
 from cemc.diagnostics.syntax import NeverOpened, ReservedName, Unexpected
-from cemc.operations.signatures import REDUCERS
+from cemc.operations.signatures import REDUCERS, SIGNATURES
 from cemc.source import Span
 from cemc.syntax.build import span_of
 
@@ -28,6 +28,7 @@ _WORDS = {
     "$END": "the end of the file",
 }
 _OPERATORS = {"PLUS", "MINUS", "STAR", "SLASH", "AT", "POWER", "TRANSPOSE", "COMPARE", "AND", "OR", "IF", "IN"}
+_HOLDS = ("GIVEN", "INPUT")
 _STARTS = {"AXIS", "STATE", "GIVEN", "POSITIVE", "PARAM", "CONST", "FUNCTION", "UPDATE"}
 
 
@@ -35,7 +36,8 @@ _STARTS = {"AXIS", "STATE", "GIVEN", "POSITIVE", "PARAM", "CONST", "FUNCTION", "
 class Place:
     """A token that the parser refused. `accepts` are the kinds that it would have taken; `inside` says whether the
     token stands inside round or square brackets, `begins_line` whether it is the first of its line; `called` is the
-    function whose arguments it stands among, if it does."""
+    word whose arguments or operand it stands among, if it does: `f` in `f(…`, `sum` in `sum[k](…`, `grad` in
+    `grad[x](…`."""
 
     token: Token
     previous: Token | None
@@ -65,6 +67,9 @@ def explain(place: Place) -> Diagnostic:
         span = Span(max(0, span_of(previous).end - 1), span_of(previous).end)
     if token.type in ("RPAR", "RSQB") and not place.inside and not place.before_expression:
         return NeverOpened(span, str(token))
+    if token.type == "LSQB" and previous is not None and previous.type in _HOLDS and accepts == {"NAME"}:
+        what = f"`{previous}` is a reserved word and cannot be a name"
+        return Unexpected(span_of(previous), what, suggestion=f"write `{previous}_`; an input is `given m[token]`")
     if _is_reserved(place):
         return ReservedName(span, str(token), suggestion=f"write `{token}_`")
     special = _special(place)
@@ -73,8 +78,13 @@ def explain(place: Place) -> Diagnostic:
         return Unexpected(span, what, suggestion=advice)
     if place.before_expression:
         after = f", after `{_short(previous)}`" if previous is not None else ""
-        return Unexpected(span, f"{_found(token)} where an expression should begin{after}")
+        advice = None
+        if token.type == "RPAR" and previous is not None and previous.type == "LPAR":
+            advice = _OPERANDS.get(place.called or "")
+        return Unexpected(span, f"{_found(token)} where an expression should begin{after}", suggestion=advice)
     advice = _near(token, accepts)
+    if advice is None and "COMMA" in accepts and previous is not None and token.type in ("NAME", "NUMBER"):
+        advice = f"is a comma missing? `{_short(previous)}, {_short(token)}`"
     return Unexpected(span, f"unexpected {_found(token)}{_expected(accepts)}", suggestion=advice)
 
 
@@ -133,8 +143,22 @@ def _special(place: Place) -> tuple[str, str | None] | None:
         return f"{found} stands outside an energy", advice
     if token.type in _STARTS and place.before_statement and accepts.isdisjoint(_STARTS):
         return f"{found} stands inside the update block", "declarations stand before it"
+    if token.type == "COLON" and before != "RSQB" and (place.before_expression or place.after_expression):
+        return _colon(place)
     if place.after_expression:
         return _after_expression(place)
+    if token.type == "SLASH" and before == "SLASH":
+        return "there is no `//`", "`/` divides; in the default of a header name it must divide exactly"
+    if before in _HOLDS and accepts == {"LPAR"}:
+        held = f"{_short(token)}…" if token.type == "NAME" else "…"
+        return (
+            f"{found} cannot follow `{place.previous}`",
+            f"what it holds stands in brackets: `{place.previous}({held})`",
+        )
+    if before == "RSQB" and accepts == {"LPAR"}:
+        return f"{found} where `(` was due", "a gradient is `grad[x](E)[i]`, an antiderivative `integral[f](u)`"
+    if accepts == {"INT"}:
+        return _kind_of_input(token)
     if token.type == "PLUS" and place.before_expression:
         return "`+` needs a left side", "leave a sign `+` out"
     if token.type == "NUMBER" and "NAME" in accepts and not place.before_expression:
@@ -162,13 +186,58 @@ def _special(place: Place) -> tuple[str, str | None] | None:
     return None
 
 
+_OPERANDS = {
+    "grad": "name the energy: `grad[x](E)`",
+    "given": "say what it holds: `given(x[j])`",
+    "input": "say what it holds: `input(x[j])`",
+}
+
+_WORDS_OF_OTHERS = {
+    "def": "a function is `function f(z) = …`",
+    "lambda": "a function is `function f(z) = …`",
+    "fn": "a function is `function f(z) = …`",
+    "let": "a definition needs no word before it: `z[i] = …`",
+    "var": "a definition needs no word before it: `z[i] = …`",
+    "for": "there are no loops: an index on the left, `E[i] = …`, or of a reduction, `sum[k](…)`, runs over its axis",
+    "while": "the update is repeated by `update repeat 2 { … }`",
+    "return": "nothing is returned: the energy is the definition `E`, or what an update block names",
+    "import": "a file needs no imports",
+    "from": "a file needs no imports",
+    "class": "a file is one or more `energy NAME(…) { … }`",
+    "tensor": "what is learned is `param W[d]`, what comes with each call `given m[token]`",
+    "buffer": "a number is `const a = 1`; what comes with each call is `given m[token]`",
+    "weight": "what is learned is `param W[d]`",
+    "minimize": "the energy is the definition `E`, and a step on it the `update` block",
+}
+
+
+def _colon(place: Place) -> tuple[str, str | None]:
+    if place.inside and place.called is None:
+        return (
+            "`:` cannot stand in a subscript",
+            "there are no slices: axes that are left out at the end stay, as in `Q[0]`",
+        )
+    return "`:` cannot stand here", None
+
+
+def _kind_of_input(token: Token) -> tuple[str, str | None]:
+    """After `given m[token]:`."""
+    kind = token.lower()
+    if kind.startswith("bool") or kind == "mask":
+        return f"{_found(token)}: labels are `int`", "write `int`, which takes bool too"
+    if kind.startswith(("float", "real", "number", "double", "tensor")):
+        return f"{_found(token)}: an input that is not `int` is numbers", f"leave `: {_short(token)}` out"
+    return f"{_found(token)} where only `int` may stand", "labels are `int`; for numbers, leave the `:` out"
+
+
 def _after_first_name(place: Place) -> tuple[str, str | None] | None:
     """The token follows the first word of a statement."""
     token, previous, found = place.token, place.previous, _found(place.token)
     if previous is None:
         return None
     if token.type in ("NAME", *_STARTS) and not place.begins_line:
-        return f"`{_short(previous)}` begins no declaration", _near(previous, {*_STARTS, "ENERGY"})
+        advice = _WORDS_OF_OTHERS.get(previous.lower()) or _near(previous, {*_STARTS, "ENERGY"})
+        return f"`{_short(previous)}` begins no declaration", advice
     if token.type in _OPERATORS or token.type == "LPAR":
         advice = "write `==` only in conditions" if token == "==" else f"a definition is `{_short(previous)}[i] = …`"
         return f"{found} cannot stand left of `=`", advice
@@ -181,7 +250,21 @@ def _after_left_side(place: Place) -> tuple[str, str | None] | None:
         return "`==` compares; it defines nothing", "write `=`"
     if place.token.type in ("PLUS", "MINUS", "STAR", "SLASH"):
         return f"{_found(place.token)} cannot stand left of `=`", f"write `x[i] = x[i] {place.token} …`"
+    if place.token.type == "COLON":
+        return "`:` cannot stand left of `=`", "a definition is `z[i] = …`"
     return None
+
+
+def _arguments(function: str, name: str) -> str:
+    """How the arguments of a function are written."""
+    if name in ("dim", "axis", "keepdim", "keepdims", "dims"):
+        if function in REDUCERS:
+            return f"`{function}(u)` is of a vector; over an index it is `{function}[k](u[k])`"
+        return f"`{function}(u)` is of a vector: subscript what is not to be reduced"
+    written = {"rope": "rope(u, position, base)"}.get(function)
+    if written is None and function in SIGNATURES and SIGNATURES[function].kind == "vector":
+        written = f"{function}(u, eps)" if SIGNATURES[function].max_arity == 2 else f"{function}(u)"
+    return f"write `{written}`" if written else "write them in their order"
 
 
 def _after_expression(place: Place) -> tuple[str, str | None] | None:
@@ -196,6 +279,8 @@ def _after_expression(place: Place) -> tuple[str, str | None] | None:
     if token.type == "EQUAL":
         if "COMPARE" in accepts:
             return "`=` is not a comparison", "write `==`"
+        if place.called is not None and before == "NAME":
+            return f"`{previous} =`: arguments have no names", _arguments(place.called, str(previous))
         return "`=` may stand only after a name and its indices", "a definition is `z[i] = …`"
     if token.type == "IF":
         return "`if` may stand only in the brackets of a reduction", "write `where(condition, a, b)`"
@@ -205,7 +290,9 @@ def _after_expression(place: Place) -> tuple[str, str | None] | None:
         return f"{found} where a comparison is missing", "a condition compares two numbers: `a < b`, `a == b`"
     if previous is not None and (token.type in ("NAME", "NUMBER", "LPAR") or _is_word(token)):
         advice = "a product is `*` or `@`"
-        if before == "RSQB":
+        if place.called is not None and "COMMA" in accepts:
+            advice += ", and arguments are separated by `,`"
+        elif before == "RSQB":
             advice += f"; the body of a reduction stands in brackets, as in `sum[k]({_short(token)}…)`"
         elif before in ("NUMBER", "NAME"):
             advice = f"a product is `{_short(previous)} * {_short(token)}`"

@@ -211,10 +211,19 @@ class Recovery:
         return explain(where), place
 
     def _called(self, opening: Token) -> str | None:
-        """The name before a round bracket."""
-        place = next(number for number, token in enumerate(self.tokens) if token is opening)
-        before = self.tokens[place - 1] if place else opening
-        return str(before) if opening.type == "LPAR" and before.type == "NAME" else None
+        """The word before a round bracket, binders and the like between them passed over."""
+        place = next(number for number, token in enumerate(self.tokens) if token is opening) - 1
+        if opening.type != "LPAR" or place < 0:
+            return None
+        if self._kind(place) == "RSQB":
+            depth = 0
+            while place >= 0:
+                depth += (self._kind(place) == "RSQB") - (self._kind(place) == "LSQB")
+                place -= 1
+                if depth == 0:
+                    break
+        word = self._kind(place) if place >= 0 else ""
+        return str(self.tokens[place]) if word in ("NAME", "GRAD", "GIVEN", "INPUT", "INTEGRAL") else None
 
     def _next_statement(self, place: int, between: _Between) -> int:
         """Takes the parser back and finds the token it can go on with."""

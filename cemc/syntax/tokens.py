@@ -17,6 +17,7 @@ from lark import Token
 
 from cemc.diagnostics import Diagnostic
 from cemc.diagnostics.syntax import BadNumber, HiddenCharacter, NameTooLong, StrangeCharacter, TouchingLetter
+from cemc.operations.signatures import SIGNATURES
 from cemc.source import Span
 from cemc.syntax.limits import MAX_EXPONENT, MAX_NAME, MAX_NUMBER
 
@@ -67,6 +68,26 @@ _ADVICE = {
     "∇": "write `grad[x](E)`",
     "∞": "there is no infinity",
     "∂": "write `grad[x](E)`",
+    "‖": "the square of a norm is `norm2(u)`",
+    "∥": "the square of a norm is `norm2(u)`",
+    "⟨": "an inner product is `dot(u, v)`",
+    "⟩": "an inner product is `dot(u, v)`",
+    "⊙": "write `*`",
+    "⊗": "write `outer(u, v)`",
+    "⊤": "a transpose is `.T`",
+    "∏": "write `exp(sum[k](log(…)))`",
+    "½": "write `0.5`",
+    "¼": "write `0.25`",
+    "←": "write `=`",
+    "≔": "write `=`",
+    "→": "a definition is `z[i] = …`",
+    "∀": "an index on the left of `=` runs over its axis",
+    "‘": "there are no strings; a transpose is `.T`",
+    "’": "there are no strings; a transpose is `.T`",
+    "′": "there are no strings; a transpose is `.T`",
+    "“": "there are no strings",
+    "”": "there are no strings",
+    "…": "say over what with an index: `sum[j <= i](…)`",
 }
 
 
@@ -144,6 +165,11 @@ def _number(token: Token, start: int, end: int, text: str, result: Checked) -> i
         if product:
             result.tokens.append(Token("STAR", "*", start_pos=end, end_pos=end))
             return end
+    elif text[end : end + 2] == "..":
+        stop = end + 2
+        advice = "an index is bound by a comparison: `sum[1 <= j <= i](…)`"
+        result.errors.append(BadNumber(Span(start, stop), "there are no ranges", suggestion=advice))
+        result.broken.append(start)
     elif text[end : end + 1] == "." and text[end : end + 2] != ".T":
         stop = end + 1
         result.errors.append(
@@ -235,9 +261,30 @@ def _unknown(start: int, text: str, result: Checked) -> int:
         result.broken.pop()
         return digits.end()
     if character == ".":
-        advice = "a transpose is `.T`; nothing else follows a point"
+        advice = _after_point(text, start, end, result)
     result.errors.append(StrangeCharacter(Span(start, end), shown(character), suggestion=advice))
     return end
+
+
+_LIBRARIES = {"np", "numpy", "torch", "math", "jnp", "jax", "nn", "F", "tf", "sp", "sympy", "functional", "linalg"}
+
+
+def _after_point(text: str, start: int, end: int, result: Checked) -> str:
+    """What to write for a point, or several, that are no transpose."""
+    previous = result.tokens[-1] if result.tokens else None
+    word = re.compile(r"[A-Za-z_]\w*").match(text, end)
+    name = _short(word.group()) if word else ""
+    if end - start > 1:
+        return "there are no ranges and slices: an index is bound by a comparison, `sum[j <= i](…)`"
+    if previous is not None and previous.end_pos == start and previous in _LIBRARIES and name:
+        return f"functions stand by themselves: `{name}(…)`"
+    if name in ("t", "mT", "H", "transpose"):
+        return "a transpose is `.T`"
+    if name in SIGNATURES:
+        return f"there are no methods: write `{name}(u)`"
+    if name in ("shape", "size", "dim"):
+        return "sizes are header names: `energy name(d)`"
+    return "a transpose is `.T`; nothing else follows a point"
 
 
 def _short(text: str) -> str:

@@ -219,3 +219,14 @@ def test_the_package_is_lazy_and_complete() -> None:
 def test_errors_from_python(tmp_path: Path) -> None:
     with pytest.raises(cemc.CemError, match="unknown name `y`"):
         cemc.compile_file(write(tmp_path, "bad.cem", BAD))
+
+
+def test_a_layer_that_is_not_causal_says_where(tmp_path: Path) -> None:
+    path = write(
+        tmp_path, "open.cem", "energy open_(d) {\n  state x[token, d]\n  E[i] = logsumexp[j <= i](x[i] @ x[j])\n}\n"
+    )
+    for _ in range(2):  # compiled, then out of the cache
+        finished = run("compile", path, "-o", str(tmp_path))
+        assert finished.returncode == cli.DONE
+        assert f"not causal: a token may read later ones\n    {path}:3:35: note: `x[j]`" in finished.stdout
+        assert "hold it: `given(x[j])`" in finished.stdout
