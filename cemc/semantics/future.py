@@ -128,7 +128,8 @@ class _Reads:
 
     def _inside(self, value: Access, definition: Definition, place: _Place) -> Iterator[Diagnostic]:
         """The body, its own indices standing for what they are subscripted with."""
-        own, other = set(), set()
+        own: set[Index] = set()
+        other: set[Index] = set()
         for index, subscript in zip(definition.indices, value.subscripts, strict=False):
             if _is_token(index):
                 alone = isinstance(subscript, Position) and subscript.index in place.own
