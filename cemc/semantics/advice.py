@@ -114,8 +114,8 @@ def _index(name: str, context: Context) -> str:
     idle = [index for index in inner.indices if index not in inner.used]
     if idle:
         return f"`{inner.text}` binds `{idle[0]}`, which nothing in it uses: should that be `{name}`?"
-    there = f"`{inner.text}` does not bind `{name}`: an index is bound by a reduction, as in `{inner.text[:-1]}, {name}]`"
-    return f"{there}, or on the left, `{context.owner}[{name}] = …`"
+    there = f"an index is bound by a reduction, as in `{inner.text[:-1]}, {name}]`"
+    return f"`{inner.text}` does not bind `{name}`: {there}, or on the left, `{context.owner}[{name}] = …`"
 
 
 def of_function(name: str, context: Context) -> str | None:
