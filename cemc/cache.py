@@ -61,11 +61,11 @@ def store(source: Source, results: list[Result]) -> None:
 def imported(result: Result) -> type[nn.Module]:
     """The class of a result, imported from a file (so that tracebacks, pickling and inspection work as for any
     other)."""
-    digest = hashlib.sha256(result.code.encode()).hexdigest()[:16]
+    digest = hashlib.sha256((result.code + result.kernels).encode()).hexdigest()[:16]
     name = f"cemc_loaded_{result.name}_{digest}"
     module: Any = sys.modules.get(name)
     if module is None:
-        path = _module_file(name, result.code)
+        path = _module_file(name, result)
         spec = importlib.util.spec_from_file_location(name, path)
         assert spec is not None and spec.loader is not None
         module = importlib.util.module_from_spec(spec)
@@ -78,16 +78,22 @@ def imported(result: Result) -> type[nn.Module]:
     return getattr(module, result.class_name)
 
 
-def _module_file(name: str, code: str) -> Path:
-    path = folder() / "modules" / f"{name}.py"
+def _module_file(name: str, result: Result) -> Path:
+    """The file of the module, in a folder of its own with the file of kernels."""
+    texts = {f"{name}.py": result.code}
+    if result.kernels:
+        texts[f"{result.name}_kernels.py"] = result.kernels
+    directory = folder() / "modules" / name
     try:
-        if not path.is_file() or path.read_text(encoding="utf-8") != code:
-            _write(path, code)
+        for file, text in texts.items():
+            if not (directory / file).is_file() or (directory / file).read_text(encoding="utf-8") != text:
+                _write(directory / file, text)
     except OSError:
         # No writable cache: a temporary folder lasts as long as the process needs it.
-        path = Path(tempfile.mkdtemp(prefix="cemc-")) / f"{name}.py"
-        _write(path, code)
-    return path
+        directory = Path(tempfile.mkdtemp(prefix="cemc-"))
+        for file, text in texts.items():
+            _write(directory / file, text)
+    return directory / f"{name}.py"
 
 
 def _write(path: Path, text: str) -> None:

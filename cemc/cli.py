@@ -158,8 +158,9 @@ class _Compile:
     def _free(self, path: str, results: Sequence[Result]) -> bool:
         free = True
         for result in results:
-            other = self.written.setdefault(result.name.casefold(), path)
-            if other != path:
+            files = [result.name, *([f"{result.name}_kernels"] if result.kernels else [])]
+            others = [self.written.setdefault(file.casefold(), path) for file in files]
+            for other in dict.fromkeys(other for other in others if other != path):
                 free = False
                 print(f"cemc: error: {path}: energy `{result.name}` would overwrite that of {other}", file=sys.stderr)
         return free

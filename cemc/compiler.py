@@ -39,13 +39,15 @@ class Result:
     """What came of one energy. `recognised`: a sentence for each structure found; `reasons`: why others were not.
     `causal`: what the class says of itself; `later`: if it is not, where the energy reads later tokens, rendered.
 
-    `path` is the file written, None if none was asked for. `warnings` are rendered diagnostics.
+    `code` is the text of the module, `kernels` that of the file of Triton kernels beside it, empty if there are none.
+    `path` is the module written, None if none was asked for. `warnings` are rendered diagnostics.
     """
 
     name: str
     class_name: str
     source: str
     code: str
+    kernels: str
     recognised: tuple[str, ...]
     reasons: tuple[str, ...]
     causal: bool
@@ -143,16 +145,18 @@ def _compile_energy(energy: typed.Energy, warnings: tuple[str, ...], trace: Trac
         found = passed(recognise.recognise(generic, graph))
     with trace.stage("schedule") as passed:
         runtime = frozenset(axis.name for axis in energy.runtime_axes)
-        plan = passed(program.schedule(generic, found.program, runtime, graph))
+        plan = program.schedule(generic, found.program, runtime, graph)
+        plan = passed(recognise.with_kernels(plan, runtime, graph))
     with trace.stage("emit") as passed:
         equations = symbolic.equations(derived)
-        code = passed(emit.emit_module(energy, plan, equations, found.reasons, __version__))
+        files = passed(emit.emit_files(energy, plan, equations, found.reasons, __version__))
     recognised = () if plan.torch is None else tuple(line.sentence for line in plan.torch.recognised)
     return Result(
         name=energy.name,
         class_name=emit.class_name(energy.name),
         source=energy.text,
-        code=code,
+        code=files.module,
+        kernels=files.kernels,
         recognised=recognised,
         reasons=found.reasons,
         causal=generic.causal,
@@ -163,6 +167,8 @@ def _compile_energy(energy: typed.Energy, warnings: tuple[str, ...], trace: Trac
 
 def _written(result: Result, out: Path) -> Result:
     path = out / f"{result.name}.py"
+    if result.kernels:
+        write_generated(out / f"{result.name}_kernels.py", result.kernels)
     write_generated(path, result.code)
     return Result(**{**result.__dict__, "path": str(path)})
 

@@ -188,7 +188,7 @@ def _size(name: str, value: int) -> int:
 def _backend(backend: str) -> str:
     """The name of a backend, checked."""
     if backend not in ("auto", "generic", "torch"):
-        why = "; this file was generated without Triton kernels" if backend == "triton" else ""
+        why = "; this energy has no Triton kernels, see the head of its file" if backend == "triton" else ""
         raise ValueError(f'backend: expected "auto", "generic" or "torch", got {backend!r}{why}')
     return backend
 

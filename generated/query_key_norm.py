@@ -38,13 +38,19 @@ Recognised:
     pairwise: sums over pairs, by blocks of rows that are computed again in backward
 
 backend "torch" uses torch's fused operations for it; "generic" is differentiable any number of times.
+
+Triton kernels, in query_key_norm_kernels.py: the sums over pairs. The rest is torch.
 """
 
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from contextlib import nullcontext
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -103,6 +109,8 @@ class QueryKeyNorm(nn.Module):
         with _autocast_off(x):
             if self.backend == "generic":
                 result = self._update_generic(x, steps, cache)
+            elif _on_kernels(self.backend, x, r=self.r):
+                result = self._update_triton(x, steps, low, cache)
             else:
                 result = self._update_torch(x, steps, low, cache)
         if cache is None:
@@ -136,6 +144,40 @@ class QueryKeyNorm(nn.Module):
     def beta(self) -> Tensor:
         """[heads], positive."""
         return F.softplus(self.beta_raw, threshold=50.0)
+
+    def _update_triton(self, x: Tensor, steps: int, low: torch.dtype, cache: _Cache | None) -> Tensor:
+        """`steps` updates; matrix products in dtype `low`, the rest in `acc`."""
+        dtype, acc = x.dtype, torch.promote_types(x.dtype, torch.float32)
+        x = x.to(acc)
+        n = x.shape[-2] if cache is None else cache.tokens + x.shape[-2]
+        Q = self.Q.to(low)  # [heads, r, d]
+        K = self.K.to(low)  # [heads, r, d]
+        beta = self.beta.to(acc)  # [heads]
+        rows = torch.arange(n - x.shape[-2], n, device=x.device)  # [token]
+        cos, sin = _rotary(rows, self.r, 10000, acc)
+        for repeat in range(steps):
+            z = (x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6)).to(low)  # [..., token, d]
+            Qz = torch.einsum("...id,hrd->...hir", z, Q).to(acc)  # [..., heads, token, r]
+            rsqrt = torch.rsqrt(Qz.transpose(-3, -2).square().sum(-1) + 1e-6)  # [..., token, heads]
+            q = rsqrt.mT[..., None] * Qz  # [..., heads, token, r]
+            rotated_q = _rotate(q.transpose(-3, -2), cos[:, None], sin[:, None]).to(low)  # [..., token, heads, r]
+            Kz = torch.einsum("...id,hrd->...hir", z, K).to(acc)  # [..., heads, token, r]
+            c = Kz * torch.rsqrt(Kz.square().sum(-1, keepdim=True) + 1e-6)  # [..., heads, token, r]
+            rotated_c = _rotate(c, cos, sin).to(low)  # [..., heads, token, r]
+            # [..., heads, token, r]
+            all_rotated_c = rotated_c if cache is None else cache.extend((0, repeat), rotated_c, 3, -2)
+            summed = _kernels.pairs(
+                rotated_q.transpose(-3, -2), all_rotated_c, beta, rows=x.shape[-2], columns=n, offset=n - x.shape[-2]
+            )[0]
+            unrotated_summed = _rotate(summed.to(acc), cos, -sin)  # [..., heads, token, r]
+            grad_q = -unrotated_summed  # [..., heads, token, r]
+            term = grad_q.transpose(-3, -2) * Qz.transpose(-3, -2)  # [..., token, heads, r]
+            sum_term = term.sum(-1)  # [..., token, heads]
+            power = rsqrt**3  # [..., token, heads]
+            term_2 = -power[..., None] * sum_term[..., None] * Qz.transpose(-3, -2)  # [..., token, heads, r]
+            term_3 = (term_2 + rsqrt[..., None] * grad_q.transpose(-3, -2)).to(low)  # [..., token, heads, r]
+            x = x - torch.einsum("...ihr,hrd->...id", term_3, Q).to(acc)
+        return x.to(dtype)
 
     def _update_torch(self, x: Tensor, steps: int, low: torch.dtype, cache: _Cache | None) -> Tensor:
         """`steps` updates; matrix products in dtype `low`, the rest in `acc`."""
@@ -277,10 +319,44 @@ def _even(name: str, value: int) -> None:
 
 def _backend(backend: str) -> str:
     """The name of a backend, checked."""
-    if backend not in ("auto", "generic", "torch"):
-        why = "; this file was generated without Triton kernels" if backend == "triton" else ""
-        raise ValueError(f'backend: expected "auto", "generic" or "torch", got {backend!r}{why}')
+    if backend not in ("auto", "generic", "torch", "triton"):
+        raise ValueError(f'backend: expected "auto", "generic", "torch" or "triton", got {backend!r}')
+    if backend == "triton" and isinstance(_kernels, str):
+        raise ValueError(f'backend: "triton" cannot run here: {_kernels}')
     return backend
+
+
+def _on_kernels(backend: str, x: Tensor, **widths: int) -> bool:
+    """Whether the Triton kernels do the work: if asked for, or on a GPU by itself."""
+    if backend not in ("auto", "triton") or isinstance(_kernels, str):
+        return False
+    wide = [f"{axis}={width}" for axis, width in widths.items() if width > 256]
+    if backend == "auto":
+        return x.is_cuda and x.dtype != torch.float64 and not wide
+    if wide:
+        raise ValueError(f'backend: "triton" has kernels for widths up to 256, got {", ".join(wide)}')
+    if _kernels.INTERPRETED == x.is_cuda or (x.is_cuda and x.dtype == torch.float64):
+        where = "the CPU, as Triton interprets" if _kernels.INTERPRETED else "a GPU, in at most 32 bits"
+        raise ValueError(f'backend: "triton" runs on {where}; got {x.dtype} on {x.device}')
+    return True
+
+
+def _load_kernels() -> Any:
+    """The module of Triton kernels in the file beside this one, or why there is none."""
+    path = Path(__file__).with_name("query_key_norm_kernels.py")
+    if find_spec("triton") is None:
+        return "Triton is not installed (pip install triton)"
+    if not path.is_file():
+        return f"{path.name} is not beside this file"
+    name = f"{__name__.rpartition('.')[0]}.query_key_norm_kernels".lstrip(".")
+    if name not in sys.modules:
+        spec = spec_from_file_location(name, path)
+        module = sys.modules[name] = module_from_spec(spec)
+        spec.loader.exec_module(module)
+    return sys.modules[name]
+
+
+_kernels = _load_kernels()
 
 
 def _floating(dtype: torch.dtype | None) -> None:

@@ -33,12 +33,18 @@ Recognised:
     pairwise: causal softmax attention, the keys are the values, rotary positions: scaled_dot_product_attention
 
 backend "torch" uses torch's fused operations for it; "generic" is differentiable any number of times.
+
+Triton kernels, in recursive_refreshed_kernels.py: the sums over pairs. The rest is torch.
 """
 
 from __future__ import annotations
 
 import math
+import sys
 from contextlib import nullcontext
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -101,6 +107,8 @@ class RecursiveRefreshed(nn.Module):
         with _autocast_off(x):
             if self.backend == "generic":
                 result = self._update_generic(x, steps, cache)
+            elif _on_kernels(self.backend, x, r=self.r):
+                result = self._update_triton(x, steps, low, cache)
             else:
                 result = self._update_torch(x, steps, low, cache)
         if cache is None:
@@ -132,6 +140,32 @@ class RecursiveRefreshed(nn.Module):
             f"d={self.d}, heads={self.heads}, r={self.r}, rounds={self.rounds}, beta={self.beta}, "
             f"backend={self.backend!r}"
         )
+
+    def _update_triton(self, x: Tensor, steps: int, low: torch.dtype, cache: _Cache | None) -> Tensor:
+        """`steps` updates; matrix products in dtype `low`, the rest in `acc`."""
+        dtype, acc = x.dtype, torch.promote_types(x.dtype, torch.float32)
+        x = x.to(acc)
+        n = x.shape[-2] if cache is None else cache.tokens + x.shape[-2]
+        Q = self.Q.to(low)  # [heads, r, d]
+        K = self.K.to(low)  # [heads, r, d]
+        eta = self.eta.to(acc)  # [d]
+        rows = torch.arange(n - x.shape[-2], n, device=x.device)  # [token]
+        cos, sin = _rotary(rows, self.r, 10000, acc)
+        for repeat in range(steps):
+            z = (x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6)).to(low)  # [..., token, d]
+            Qz = torch.einsum("...id,hrd->...hir", z, Q).to(acc)  # [..., heads, token, r]
+            rotated_Qz = _rotate(Qz, cos, sin).to(low)  # [..., heads, token, r]
+            Kz = torch.einsum("...id,hrd->...hir", z, K).to(acc)  # [..., heads, token, r]
+            rotated_Kz = _rotate(Kz, cos, sin).to(low)  # [..., heads, token, r]
+            # [..., heads, token, r]
+            all_rotated_Kz = rotated_Kz if cache is None else cache.extend((0, repeat), rotated_Kz, 3, -2)
+            summed = _kernels.pairs(
+                rotated_Qz, all_rotated_Kz, beta=self.beta, rows=x.shape[-2], columns=n, offset=n - x.shape[-2]
+            )[0]
+            full_summed = summed.to(acc).transpose(-3, -2)  # [..., token, heads, r]
+            unrotated = _rotate(full_summed, cos[:, None], -sin[:, None]).to(low)  # [..., token, heads, r]
+            x = x + eta * torch.einsum("...ihr,hrd->...id", unrotated, Q).to(acc)
+        return x.to(dtype)
 
     def _update_torch(self, x: Tensor, steps: int, low: torch.dtype, cache: _Cache | None) -> Tensor:
         """`steps` updates; matrix products in dtype `low`, the rest in `acc`."""
@@ -235,10 +269,44 @@ def _number(name: str, value: float) -> float:
 
 def _backend(backend: str) -> str:
     """The name of a backend, checked."""
-    if backend not in ("auto", "generic", "torch"):
-        why = "; this file was generated without Triton kernels" if backend == "triton" else ""
-        raise ValueError(f'backend: expected "auto", "generic" or "torch", got {backend!r}{why}')
+    if backend not in ("auto", "generic", "torch", "triton"):
+        raise ValueError(f'backend: expected "auto", "generic", "torch" or "triton", got {backend!r}')
+    if backend == "triton" and isinstance(_kernels, str):
+        raise ValueError(f'backend: "triton" cannot run here: {_kernels}')
     return backend
+
+
+def _on_kernels(backend: str, x: Tensor, **widths: int) -> bool:
+    """Whether the Triton kernels do the work: if asked for, or on a GPU by itself."""
+    if backend not in ("auto", "triton") or isinstance(_kernels, str):
+        return False
+    wide = [f"{axis}={width}" for axis, width in widths.items() if width > 256]
+    if backend == "auto":
+        return x.is_cuda and x.dtype != torch.float64 and not wide
+    if wide:
+        raise ValueError(f'backend: "triton" has kernels for widths up to 256, got {", ".join(wide)}')
+    if _kernels.INTERPRETED == x.is_cuda or (x.is_cuda and x.dtype == torch.float64):
+        where = "the CPU, as Triton interprets" if _kernels.INTERPRETED else "a GPU, in at most 32 bits"
+        raise ValueError(f'backend: "triton" runs on {where}; got {x.dtype} on {x.device}')
+    return True
+
+
+def _load_kernels() -> Any:
+    """The module of Triton kernels in the file beside this one, or why there is none."""
+    path = Path(__file__).with_name("recursive_refreshed_kernels.py")
+    if find_spec("triton") is None:
+        return "Triton is not installed (pip install triton)"
+    if not path.is_file():
+        return f"{path.name} is not beside this file"
+    name = f"{__name__.rpartition('.')[0]}.recursive_refreshed_kernels".lstrip(".")
+    if name not in sys.modules:
+        spec = spec_from_file_location(name, path)
+        module = sys.modules[name] = module_from_spec(spec)
+        spec.loader.exec_module(module)
+    return sys.modules[name]
+
+
+_kernels = _load_kernels()
 
 
 def _floating(dtype: torch.dtype | None) -> None:

@@ -32,6 +32,10 @@ Recognised:
     pairwise: sums over pairs, by blocks of rows that are computed again in backward
 
 backend "torch" uses torch's fused operations for it; "generic" is differentiable any number of times.
+
+There are no Triton kernels:
+
+    an intermediate value depends on more than a pair of tokens
 """
 
 from __future__ import annotations
@@ -259,7 +263,7 @@ def _number(name: str, value: float) -> float:
 def _backend(backend: str) -> str:
     """The name of a backend, checked."""
     if backend not in ("auto", "generic", "torch"):
-        why = "; this file was generated without Triton kernels" if backend == "triton" else ""
+        why = "; this energy has no Triton kernels, see the head of its file" if backend == "triton" else ""
         raise ValueError(f'backend: expected "auto", "generic" or "torch", got {backend!r}{why}')
     return backend
 

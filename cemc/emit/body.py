@@ -146,10 +146,10 @@ class Body:
             self._stored[node.number] = "acc"
             self._codes[node.number] = name(self.known[node.number])
             return
-        if isinstance(node, (nodes.Tensor, nodes.RowBlocks)):
+        if isinstance(node, (nodes.Tensor, nodes.RowBlocks, nodes.Pairs)):
             return
-        if isinstance(node, nodes.RowResult):
-            self._stored[node.number] = "acc"
+        if isinstance(node, (nodes.RowResult, nodes.PairResult)):
+            self._stored[node.number] = computed_in(node, self.fused)
             self._codes[node.number] = self._printer.code(node)
             return
         if self.all_columns and isinstance(node, _AS_WANTED) and not isinstance(node.operand, nodes.Tensor):
@@ -261,10 +261,18 @@ class Body:
         """Variables for something several nodes need that is no node itself; `reads` are the nodes it depends on.
         `exact`: the names may be those of the source."""
         if key not in self._shared:
-            self._shared[key] = [self.scope.numbered(each if exact else self._unclaimed(each)) for each in wanted]
+            self._shared[key] = [
+                each if each == "_" else self.scope.numbered(each if exact else self._unclaimed(each))
+                for each in wanted
+            ]
             section = self.inside if any(self._changes[n.number] for n in reads) else self.before
             section.add(", ".join(self._shared[key]), code if isinstance(code, Code) else code())
         return self._shared[key]
+
+    def results_of(self, pairs: nodes.Pairs) -> dict[int, nodes.PairResult]:
+        """The results of a kernel that something here reads, by their numbers."""
+        found = (n for n in self._order if isinstance(n, nodes.PairResult) and n.pairs is pairs)
+        return {node.result: node for node in found}
 
     def integral(self, node: nodes.Map, operand: Code) -> Code:
         """The antiderivative of a function at `operand`."""

@@ -16,7 +16,7 @@ from cemc.semantics import typed
 
 @dataclass(frozen=True)
 class Forward:
-    """`checks` without indentation; `generic` and `fused`: calls of the methods that do the work. `tokens`: how many
+    """`checks` without indentation; `branches`: the calls of the methods that do the work, and when. `tokens`: how many
     tokens the call has, empty where the layer cannot decode."""
 
     signature: str
@@ -24,8 +24,7 @@ class Forward:
     checks: list[str]
     first: str
     low: str
-    generic: str
-    fused: str
+    branches: list[str]
     tokens: str
 
 
@@ -51,8 +50,11 @@ class EnergyCall:
     only: str
 
 
-def forward(context: Context, generic: Method, fused: Method | None, schedule: Schedule) -> Forward:
-    """The update, as often as `steps` says, of all tokens or of those that follow the ones a cache has seen."""
+def forward(
+    context: Context, generic: Method, fused: Method | None, kernels: Method | None, schedule: Schedule
+) -> Forward:
+    """The update, as often as `steps` says, of all tokens or of those that follow the ones a cache has seen. `fused`
+    and `kernels`: the methods of backends "torch" and "triton", if they have their own."""
     energy = context.energy
     states = _positional(energy)
     scope = context.names.scope([*states, "steps", "cache"])
@@ -85,17 +87,48 @@ def forward(context: Context, generic: Method, fused: Method | None, schedule: S
     else:
         error = context.names.builtin("ValueError")
         checks += ["if cache is not None:", f'    raise {error}("cache: this layer cannot decode: {schedule.refusal}")']
-    low = scope.local("low") if fused is not None and LOW in fused.arguments else ""
+    low = scope.local("low") if any(m is not None and LOW in m.arguments for m in (fused, kernels)) else ""
     values |= {"steps": "steps", LOW: low, CACHE: "cache"}
     times = "one update" if repeat == 1 else f"{repeat} updates"
     summary = f"{_listed(energy, states)} after {times}, or after `steps`{_given_text(energy)}."
-    deeper = 12 if fused is None else 16
     before = "result = " if schedule.decodes else "return "
-    quick = _call(fused, values, deeper if schedule.decodes else 12, before) if fused is not None else ""
-    plain = _call(generic, values, deeper, before)
+    branches = _branches(context, generic, fused, kernels, states[0], values, before)
     if schedule.decodes:
         summary += " With a cache, the arguments over tokens hold those that follow the ones it has seen."
-    return Forward(signature, docstring(summary, 8), checks, states[0], low, plain, quick, tokens)
+    return Forward(signature, docstring(summary, 8), checks, states[0], low, branches, tokens)
+
+
+def _branches(
+    context: Context, generic: Method, fused: Method | None, kernels: Method | None, first: str,
+    values: Mapping[str, str], before: str,
+) -> list[str]:  # fmt: skip
+    """The calls of the methods of the backends, the last one without a condition if it returns."""
+    conditions: list[tuple[str, Method]] = []
+    if fused is not None or kernels is not None:
+        conditions.append(('self.backend == "generic"', generic))
+    if kernels is not None:
+        widths = [f"{axis}=self.{axis}" for axis in kernel_widths(context)]
+        check = ", ".join(["self.backend", first, *widths])
+        conditions.append((f"{context.helper('_on_kernels')}({check})", kernels))
+    last = fused or generic
+    if not conditions:
+        return [_call(last, values, 12, before)]
+    if kernels is not None and fused is None:
+        # Backends "torch" and "generic" are the same: one condition is enough.
+        del conditions[0]
+    lines = []
+    word = "if"
+    for condition, each in conditions:
+        lines += [f"{word} {condition}:", f"    {_call(each, values, 16, before)}"]
+        word = "elif" if before == "result = " else "if"
+    if before == "result = ":
+        return [*lines, "else:", f"    {_call(last, values, 16, before)}"]
+    return [*lines, _call(last, values, 12, before)]
+
+
+def kernel_widths(context: Context) -> list[str]:
+    """The header axes that tiles of the kernels are as wide as."""
+    return list(dict.fromkeys(w.axis for kernel in context.kernels.values() for w in kernel.widths))
 
 
 def new_cache(context: Context, schedule: Schedule) -> NewCache:

@@ -11,13 +11,15 @@ from cemc.semantics import typed
 
 if TYPE_CHECKING:
     from cemc.emit.integrals import IntegrandText
+    from cemc.emit.kernels import Kernel
 
 
 @dataclass
 class Context:
     """`helpers`: the private functions the text written so far calls. `integrands`: those written for quadrature.
     `tensor_base`: whether the base of some rotation is a tensor. `methods`: those that other methods call for.
-    `options`: what the helpers must be able to do beyond the plain case."""
+    `options`: what the helpers must be able to do beyond the plain case. `kernels`: by the numbers of the Pairs nodes
+    they compute."""
 
     energy: typed.Energy
     names: Names
@@ -26,6 +28,7 @@ class Context:
     tensor_base: bool = False
     methods: list[str] = field(default_factory=list)
     options: dict[str, None] = field(default_factory=dict)
+    kernels: dict[int, Kernel] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         tensors = [*self.energy.states, *self.energy.givens]

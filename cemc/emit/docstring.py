@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from cemc.emit.code import WIDTH
 from cemc.files import GENERATED_MARK
 from cemc.program.nodes import Recognition
+from cemc.program.schedule import Schedule
 from cemc.semantics import typed
 from cemc.symbolic.equations import Equations
 
@@ -15,9 +16,10 @@ _WHOLE_WORDS = {"break_long_words": False, "break_on_hyphens": False}
 
 
 def docstring(
-    energy: typed.Energy, equations: Equations, recognised: Sequence[Recognition], reasons: Sequence[str], version: str
-) -> str:
-    """A module docstring, safe whatever the source has in its comments."""
+    energy: typed.Energy, equations: Equations, recognised: Sequence[Recognition], reasons: Sequence[str], version: str,
+    kernels: Sequence[str] = (),
+) -> str:  # fmt: skip
+    """A module docstring, safe whatever the source has in its comments. `kernels`: what to say of Triton kernels."""
     lines = [
         f"{GENERATED_MARK.removeprefix(chr(34) * 3)}{version}, do not edit: change the energy and compile it again."
     ]
@@ -33,6 +35,37 @@ def docstring(
     else:
         lines += ["", "Nothing was recognised, so all backends run the same plain operations of torch:", ""]
         lines += _wrapped(reasons)
+    if kernels:
+        lines += ["", *kernels]
+    return _quoted(lines)
+
+
+def kernels_text(energy: typed.Energy, schedule: Schedule) -> list[str]:
+    """What the docstring says of Triton kernels."""
+    if schedule.triton is not None:
+        return [f"Triton kernels, in {kernels_name(energy)}.py: the sums over pairs. The rest is torch."]
+    if schedule.no_kernels:
+        return ["There are no Triton kernels:", "", *_wrapped(schedule.no_kernels)]
+    return []
+
+
+def kernels_name(energy: typed.Energy) -> str:
+    """The name of the file of kernels, without its ending."""
+    return f"{energy.name}_kernels"
+
+
+def kernels_docstring(energy: typed.Energy, version: str) -> str:
+    """The docstring of the file of kernels."""
+    first = f"{GENERATED_MARK.removeprefix(chr(34) * 3)}{version}, do not edit: change the energy and compile it again."
+    about = (
+        f"Triton kernels of {energy.name}.py: sums over pairs of a row and a column, a tile of them at a time. "
+        "The score of a pair, its weights and their derivatives are derived from the energy. In backward everything "
+        "that depends on a pair is computed again."
+    )
+    return _quoted([first, "", *textwrap.wrap(about, WIDTH)])
+
+
+def _quoted(lines: Sequence[str]) -> str:
     lines = [_safe(line) for line in lines]
     long = any(len(line) > WIDTH for line in lines)
     text = "\n".join(lines)

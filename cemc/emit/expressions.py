@@ -11,6 +11,7 @@ from cemc.emit.code import Code, call, conditional, method, name, number
 from cemc.emit.contraction import Factor, contraction
 from cemc.emit.elementwise import ElementwisePrinter
 from cemc.emit.gathering import GatherPrinter
+from cemc.emit.pairs import pair_result
 from cemc.emit.precision import computed_in
 from cemc.emit.reductions import ReductionPrinter
 from cemc.emit.structured import StructuredPrinter
@@ -61,6 +62,8 @@ class Printer:
                 return self._body.use(node.operand, self._body.kept_in(node))
             case nodes.RowResult():
                 return row_result(self._body, node)
+            case nodes.PairResult():
+                return pair_result(self._body, node)
             case nodes.Map():
                 return self._elementwise.code(node)
             case nodes.Einsum():

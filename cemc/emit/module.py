@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -13,8 +14,9 @@ from cemc.emit.calls import energy_call, forward, new_cache
 from cemc.emit.code import WIDTH
 from cemc.emit.constructor import constructor, reset, written
 from cemc.emit.context import Context
-from cemc.emit.docstring import docstring
+from cemc.emit.docstring import docstring, kernels_docstring, kernels_text
 from cemc.emit.helpers import functions
+from cemc.emit.kernels import kernels_file, kernels_of
 from cemc.emit.methods import Method, energy_method, update_method
 from cemc.emit.names import LIBRARIES, Names, raw_name
 from cemc.operations import ELEMENTWISE
@@ -28,12 +30,21 @@ from cemc.symbolic.equations import Equations
 _SIGIL = re.compile(r"§(\w+)")
 
 
-def emit_module(
+@dataclass(frozen=True)
+class Files:
+    """The text of the module of an energy, and of the file of Triton kernels beside it, empty if there are none."""
+
+    module: str
+    kernels: str
+
+
+def emit_files(
     energy: typed.Energy, schedule: Schedule, equations: Equations, reasons: tuple[str, ...], version: str
-) -> str:
-    """The file for one energy. `reasons`: why something was not recognised."""
+) -> Files:
+    """The files for one energy. `reasons`: why something was not recognised."""
     fused = schedule.torch
-    context = Context(energy, Names(energy))
+    kernels = kernels_of(schedule.triton)
+    context = Context(energy, Names(energy), kernels={kernel.pairs.number: kernel for kernel in kernels})
     blocks = [n for n in in_order(fused.step.values()) if isinstance(n, RowBlocks)] if fused is not None else []
     if any(each.cut for each in blocks):
         context.options[CUT_BLOCKS] = None
@@ -42,8 +53,12 @@ def emit_module(
     templates = environment()
     text = _named(_class(context, templates, schedule), context)
     text += _named(functions(context, templates), context)
-    head = docstring(energy, equations, fused.recognised if fused is not None else (), reasons, version)
-    return f"{head}\n\nfrom __future__ import annotations\n\n{context.names.imports()}\n\n\n{text.strip()}\n"
+    recognised = schedule.torch.recognised if schedule.torch is not None else ()
+    head = docstring(energy, equations, recognised, reasons, version, kernels_text(energy, schedule))
+    module = f"{head}\n\nfrom __future__ import annotations\n\n{context.names.imports()}\n\n\n{text.strip()}\n"
+    if not kernels:
+        return Files(module, "")
+    return Files(module, kernels_file(kernels, templates, kernels_docstring(energy, version)))
 
 
 def environment() -> Environment:
@@ -62,13 +77,20 @@ def _class(context: Context, templates: Environment, schedule: Schedule) -> str:
     energy, names = context.energy, context.names
     generic, fused, decodes = schedule.generic, schedule.torch, schedule.decodes
     plain = update_method(
-        context, generic.step, names.method("_update" if fused is None else "_update_generic"), decodes=decodes
+        context,
+        generic.step,
+        names.method("_update" if fused is None and schedule.triton is None else "_update_generic"),
+        decodes=decodes,
     )
     fast = None
     if fused is not None:
         fast = update_method(context, fused.step, names.method("_update_torch"), fused=True, decodes=decodes)
+    kernels = None
+    if schedule.triton is not None:
+        called = names.method("_update_triton")
+        kernels = update_method(context, schedule.triton.step, called, fused=True, decodes=decodes)
     energies = _energies(context, generic.energies)
-    methods = [*([fast] if fast is not None else []), plain, *energies.values()]
+    methods = [*(method for method in (kernels, fast) if method is not None), plain, *energies.values()]
     return templates.get_template("class.py.jinja").render(
         class_name=names.class_name,
         summary=f"The energy `{energy.name}`: its update as a layer, and its value.",
@@ -76,9 +98,8 @@ def _class(context: Context, templates: Environment, schedule: Schedule) -> str:
         causal=generic.causal,
         constructor=constructor(context, generic),
         reset=reset(context),
-        forward=forward(context, plain, fast, schedule),
+        forward=forward(context, plain, fast, kernels, schedule),
         new_cache=new_cache(context, schedule),
-        fused=fused is not None,
         energy=energy_call(context, energies),
         representation=_representation(energy),
         positives=_positives(context),

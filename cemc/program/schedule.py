@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from cemc.program.blocks import by_row_blocks
-from cemc.program.decode import Unsupported, split_tokens
+from cemc.program.decode import Split, Unsupported, split_tokens
 from cemc.program.graph import Graph
 from cemc.program.nodes import Program, Recognition
 
@@ -15,13 +15,17 @@ _BLOCKS = Recognition("pairwise", "sums over pairs, by blocks of rows that are c
 
 @dataclass(frozen=True)
 class Schedule:
-    """`torch`: what backend "torch" runs, None where that is the generic program. `decodes`: both have caches in them;
-    otherwise `refusal` says why the layer cannot decode."""
+    """`torch`: what backend "torch" runs, None where that is the generic program. `decodes`: all have caches in them;
+    otherwise `refusal` says why the layer cannot decode. `split`: the generic step with its tokens split, if it can be.
+    `triton`: what backend "triton" runs, None where there are no kernels, and `no_kernels` says why."""
 
     generic: Program
     torch: Program | None
     decodes: bool
     refusal: str
+    split: Split | None = None
+    triton: Program | None = None
+    no_kernels: tuple[str, ...] = ()
 
 
 def schedule(generic: Program, recognised: Program | None, runtime: frozenset[str], graph: Graph) -> Schedule:
@@ -42,4 +46,4 @@ def schedule(generic: Program, recognised: Program | None, runtime: frozenset[st
         torch = replace(recognised, step=split.step) if decodes else recognised
     else:
         torch = None
-    return Schedule(generic, torch, decodes, "" if decodes else "it reads later tokens")
+    return Schedule(generic, torch, decodes, "" if decodes else "it reads later tokens", plain)

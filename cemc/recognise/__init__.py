@@ -8,7 +8,9 @@ from dataclasses import dataclass, replace
 from cemc.program.graph import Graph
 from cemc.program.nodes import Node, Program, Recognition
 from cemc.program.rewrite import rewrite
+from cemc.program.schedule import Schedule
 from cemc.recognise.feature import feature_sentences
+from cemc.recognise.pairs import pair_kernels
 from cemc.recognise.pairwise import Match, match_attention
 
 
@@ -40,3 +42,13 @@ def recognise(program: Program, graph: Graph) -> Recognised:
     if not lines:
         return Recognised(None, tuple(reasons) or ("no softmax over pair scores, no tied projection",))
     return Recognised(replace(program, step=step, recognised=tuple(lines.values())), tuple(reasons))
+
+
+def with_kernels(plan: Schedule, runtime: frozenset[str], graph: Graph) -> Schedule:
+    """The schedule with what backend "triton" runs. `runtime`: the names of the run-time axes."""
+    if plan.split is None:
+        return plan
+    found = pair_kernels(plan.split.step, plan.split.roles, runtime, graph)
+    if found.step is None:
+        return replace(plan, no_kernels=found.reasons)
+    return replace(plan, triton=replace(plan.generic, step=found.step))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from cemc.compiler import Trace, compile_source
-from cemc.emit import class_name, emit_module
+from cemc.emit import class_name, emit_files
 from cemc.program.graph import Graph
 from cemc.program.nodes import Node, Operand, Program, Tensor
 from cemc.program.schedule import Schedule
@@ -60,7 +60,8 @@ def layer_class(text: str) -> Any:
 def emitted(energy: Energy, generic: Program, fused: Program | None = None) -> str:
     """The file for programs built by hand."""
     schedule = Schedule(generic, fused, decodes=False, refusal="it was built by hand")
-    return emit_module(energy, schedule, Equations(("E = ...",), ("x ← ...",)), ("it was built by hand",), "0.0")
+    equations = Equations(("E = ...",), ("x ← ...",))
+    return emit_files(energy, schedule, equations, ("it was built by hand",), "0.0").module
 
 
 class Build:

@@ -111,11 +111,13 @@ SIZES: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"d": 4, "heads": 3}, ValueError, "r = d / heads: expected an exact division, got 4 / 3"),
     ({"d": 4, "beta": "1"}, TypeError, "beta: expected a number, got '1'"),
     ({"d": 4, "dtype": torch.long}, TypeError, "dtype: expected a floating-point dtype, got torch.int64"),
-    ({"d": 4, "backend": "cuda"}, ValueError, "backend: expected \"auto\", \"generic\" or \"torch\", got 'cuda'"),
+    (
+        {"d": 4, "backend": "cuda"}, ValueError,
+        "backend: expected \"auto\", \"generic\", \"torch\" or \"triton\", got 'cuda'",
+    ),
     (
         {"d": 4, "backend": "triton"}, ValueError,
-        "backend: expected \"auto\", \"generic\" or \"torch\", got 'triton'; "
-        "this file was generated without Triton kernels",
+        'backend: "triton" cannot run here: cross_kernels.py is not beside this file',
     ),
 ]  # fmt: skip
 

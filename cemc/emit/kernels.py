@@ -1,0 +1,518 @@
+"""The file of Triton kernels of one energy: what the template needs for each Pairs node, made from its tile."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from cemc.emit.names import free_name
+from cemc.emit.operators import operator
+from cemc.emit.tile import TilePrinter
+from cemc.emit.wrap import wrapped
+from cemc.program import nodes
+from cemc.program.graph import in_order
+from cemc.program.nodes import Node, Operand, Program
+from cemc.recognise.bounds import Bounds, Form, bounds, linear
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+_REFERENCE = re.compile(r"(?<![\w.])_(?:sigmoid|tanh|softplus|normal_cdf|sqrt|sqrt_slope|sign|expm1|log1p)(?=\()")
+
+
+@dataclass(frozen=True)
+class Width:
+    """Constants of a kernel: the length of an axis, and the same padded. `axis` is its name in the energy."""
+
+    axis: str
+    size: str
+    padded: str
+
+
+@dataclass(frozen=True)
+class Input:
+    """A tensor that a kernel reads. `name`: the pointer, `local`: the variable with what is loaded, `argument`: the
+    argument of the operator; `strides` as arguments; `width`: for tiles. `axes`: how many follow batch and head."""
+
+    kind: str
+    argument: str
+    name: str
+    local: str
+    strides: list[str]
+    axes: int
+    width: Width | None = None
+    integer: bool = False
+    count: str = ""
+    offset: str = ""
+
+
+@dataclass(frozen=True)
+class Dot:
+    local: str
+    query: Input
+    key: Input
+
+
+@dataclass(frozen=True)
+class PairSum:
+    """`weight`: the variable with the weights, 0 outside the mask already if `bare`. `softmax`: they are linear in the
+    softmax weights."""
+
+    local: str
+    output: str
+    weight: str
+    bare: bool
+    softmax: bool
+    key: Input | None
+    upstream: Input
+    gradient: str
+
+
+@dataclass
+class Side:
+    """A backward kernel: gradients of what varies with rows, with columns, or of a table of offsets. `called`: the
+    kernel, `length`: of what it goes over in blocks; `first`: the first column that a block of rows has in a table."""
+
+    name: str
+    called: str
+    rows: bool
+    summary: str
+    length: str
+    table: Input | None = None
+    first: str = ""
+    outputs: list[str] = field(default_factory=list)
+    made: list[str] = field(default_factory=list)
+    accumulators: list[dict[str, str]] = field(default_factory=list)
+    range: list[str] = field(default_factory=list)
+    start: str = "0"
+    stop: str = ""
+    mask: list[str] = field(default_factory=list)
+    score: list[str] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
+    updates: list[str] = field(default_factory=list)
+    stores: list[str] = field(default_factory=list)
+    loads: Loads | None = None
+
+
+@dataclass(frozen=True)
+class Loads:
+    """What one kernel reads, and the products it makes of that: `dots`, and `sums`, whose gradients it needs."""
+
+    queries: list[Input]
+    keys: list[Input]
+    rows: list[Input]
+    columns: list[Input]
+    scalars: list[Input]
+    tables: list[Input]
+    dots: list[Dot]
+    sums: list[PairSum]
+    gradients: list[Input]
+
+    @property
+    def inputs(self) -> list[Input]:
+        """All tensors of the forward pass among them."""
+        return [*self.queries, *self.keys, *self.rows, *self.columns, *self.scalars, *self.tables]
+
+
+@dataclass(frozen=True)
+class Forward:
+    """The forward kernel: statements for the mask, the score and the weights of a pair."""
+
+    loads: Loads
+    mask: list[str]
+    score: list[str]
+    weights: list[str]
+
+
+class Kernel:
+    """Everything the template asks about one Pairs node."""
+
+    def __init__(self, pairs: nodes.Pairs, name: str) -> None:
+        self.pairs, self.name, self.public = pairs, f"_{name}", name
+        tile = pairs.tile
+        self.title = name
+        self.score = tile.score is not None
+        self.empty = "0.0" if pairs.empty == "zero" else 'float("-inf")'
+        self.widths: list[Width] = []
+        self.keys = [self._wide("key", n, key) for n, key in enumerate(pairs.keys)]
+        self.queries = [self._wide("query", n, query) for n, query in enumerate(pairs.queries)]
+        self.rows = [_vector("row_value", n, each) for n, each in enumerate(pairs.rows)]
+        self.columns = [_vector("column_value", n, each) for n, each in enumerate(pairs.columns)]
+        self.scalars = [_vector("scalar", n, each, axes=0) for n, each in enumerate(pairs.scalars)]
+        self.sinks = [_vector("sink", n, each) for n, each in enumerate(pairs.sinks)]
+        self.tables: list[Input] = [_vector("table", n, each) for n, each in enumerate(pairs.tables)]
+        self.numbers = _number_names(pairs.numbers)
+        self.dots = [Dot(_numbered("dot", n), self.queries[q], self.keys[k]) for n, (q, k) in enumerate(pairs.dots)]
+        self.adjoints = dict(tile.adjoints)
+        self.sums = [self._sum(n) for n in range(len(pairs.values))]
+        self.gradients = [s.upstream for s in self.sums]
+        if self.score:
+            self.gradients += [_upstream("delta", None), _upstream("log_sum_exp", None)]
+        leaves = self._leaves()
+        printer = TilePrinter(leaves, (), list(tile.offsets))
+        self.tables = [
+            _with_offset(table, printer.code(offset).text)
+            for table, offset in zip(self.tables, tile.offsets, strict=True)
+        ]
+        self.inputs = [
+            *self.queries, *self.keys, *self.rows, *self.columns, *self.scalars, *self.tables, *self.sinks
+        ]  # fmt: skip
+        self.outputs = [*(s.output for s in self.sums), *(["log_sum_exp_out"] if self.score else [])]
+        self.bounds: Bounds = bounds(tile.mask)
+        self._ranges()
+        roots = [
+            r for r in (tile.score, tile.mask, *tile.weights, *tile.offsets, *self.adjoints.values()) if r is not None
+        ]
+        used = {n.name for n in in_order(roots) if isinstance(n, nodes.Tensor)}
+        self.uses_i, self.uses_j = "i" in used, "j" in used
+        self._taken = self._reserved()
+        self.forward = self._forward(leaves)
+        self.sides = [self._side(leaves, rows=True), self._side(leaves, rows=False)]
+        self.sides += [self._table_side(leaves, n) for n in range(len(self.tables))]
+        self.sides = [side for side in self.sides if side.accumulators]
+        self.summary = (
+            "Sums over columns for a block of rows, with the log-sum-exp of the scores kept as they come."
+            if (self.score)
+            else "Sums over columns for a block of rows."
+        )
+
+    # ------------------------------------------------------------------------------------------------------ inputs
+
+    def _wide(self, kind: str, n: int, operand: Operand) -> Input:
+        at = operand.at.index(len(self.pairs.shared) + 1)
+        axis = operand.node.dims[at]
+        width = next((w for w in self.widths if w.axis == axis), None)
+        if width is None:
+            suffix = "" if not self.widths else f"_{len(self.widths) + 1}"
+            width = Width(axis, f"WIDTH{suffix}", f"PADDED{suffix}")
+            self.widths.append(width)
+        local = _numbered(kind, n)
+        strides = [f"{local}_{axis}" for axis in ("batch", "head", "token", "width")]
+        return Input(kind, local, f"{local}_ptr", local, strides, 2, width)
+
+    def _sum(self, n: int) -> PairSum:
+        value = self.pairs.values[n]
+        key = None if value is None else self.keys[value]
+        weight = self.pairs.tile.weights[n]
+        bare = isinstance(weight, nodes.Tensor) and weight.name == "p 0"
+        local = _numbered("result", n)
+        return PairSum(
+            local, f"{local}_out", "p" if bare else _numbered("weight", n), bare, self.pairs.tile.softmax[n], key,
+            _upstream(f"d_{local}", key.width if key is not None else None), _numbered("gradient", n),
+        )  # fmt: skip
+
+    def _leaves(self) -> dict[str, str]:
+        leaves = {"i": "i", "j": "j", "p 0": "p", "delta 0": "delta"}
+        for kind, vectors in (("row", self.rows), ("column", self.columns), ("scalar", self.scalars)):
+            leaves |= {f"{kind} {n}": each.local for n, each in enumerate(vectors)}
+        leaves |= {f"table {n}": each.local for n, each in enumerate(self.tables)}
+        leaves |= {f"number {n}": each for n, each in enumerate(self.numbers)}
+        leaves |= {f"dot {n}": dot.local for n, dot in enumerate(self.dots)}
+        for n, s in enumerate(self.sums):
+            leaves[f"gradient {n}"] = s.gradient if s.key is not None else s.upstream.local
+        return leaves
+
+    def _reserved(self) -> list[str]:
+        """Names that mean something in the kernels of this node."""
+        found = ["score", "larger", "largest", "finite", "shrink", "total", "inside", "start", "row", "column", "block"]
+        found += ["blocks", "place", "batch", "head", "heads", "row_count", "column_count", "offset", "i", "j", "p"]
+        found += [
+            "some",
+            "log_sum_exp",
+            "LOG2E",
+            "ACC",
+            "PRECISION",
+            "ROWS",
+            "COLUMNS",
+            "low",
+            "high",
+            "delta",
+            "first",
+        ]
+        for each in (*self.inputs, *self.gradients):
+            found += [each.name, each.local, *each.strides]
+        found += [s.local for s in self.sums] + [s.weight for s in self.sums] + [s.gradient for s in self.sums]
+        locals_ = [*(each.local for each in self.inputs), *(dot.local for dot in self.dots)]
+        return [*found, *self.numbers, *locals_, *(f"d_{each}" for each in locals_)]
+
+    # ------------------------------------------------------------------------------------------------------- loops
+
+    def _ranges(self) -> None:
+        first, end = "offset + block * ROWS", "offset + (block + 1) * ROWS"
+        highs = [f"{end}{self._shown(form)}" for form in self.bounds.upper]
+        lows = [f"{first}{self._shown(form)}" for form in self.bounds.lower]
+        self.column_range, self.column_start, self.column_stop = _range(lows, highs, "column_count", "COLUMNS")
+
+    def _row_range(self) -> tuple[list[str], str, str]:
+        first, end = "block * COLUMNS - offset", "(block + 1) * COLUMNS - offset"
+        lows = [f"{first}{self._shown(form, -1)}" for form in self.bounds.upper]
+        highs = [f"{end}{self._shown(form, -1)}" for form in self.bounds.lower]
+        return _range(lows, highs, "row_count", "ROWS")
+
+    def _shown(self, form: Form, sign: int = 1) -> str:
+        """A linear form of numbers as terms to be added."""
+        text = ""
+        for name, value in sorted(form.items(), reverse=True):
+            value = value * sign
+            if value:
+                factor = self.numbers[int(name.split()[1])] if name else ""
+                size = str(abs(value)) if not name or abs(value) != 1 else ""
+                text += f" {'+' if value > 0 else '-'} {' * '.join(p for p in (size, factor) if p)}"
+        return text
+
+    # ---------------------------------------------------------------------------------------------------- kernels
+
+    def _mask(self, printer: TilePrinter) -> list[str]:
+        mask = self.pairs.tile.mask
+        if mask is None:
+            return []
+        lines = printer.lines([("allowed", mask)])
+        if lines and lines[-1].startswith("allowed = "):
+            return [*lines[:-1], f"inside = inside & ({lines[-1].removeprefix('allowed = ')})"]
+        return [*lines, f"inside = inside & ({printer.code(mask).text} != 0)"]
+
+    def _loads(self, roots: Sequence[Node], read: Sequence[str], gradients: Sequence[Input] = ()) -> Loads:
+        """What a kernel needs for the expressions `roots`. `read`: the queries and keys it needs besides, and
+        `gradients` those of the sums."""
+        used = {node.name for node in in_order(roots) if isinstance(node, nodes.Tensor)}
+        dots = [dot for n, dot in enumerate(self.dots) if f"dot {n}" in used]
+        sums = [s for n, s in enumerate(self.sums) if f"gradient {n}" in used]
+        wide = {*read, *(d.query.local for d in dots), *(d.key.local for d in dots)}
+        wide |= {s.key.local for s in sums if s.key is not None}
+        needed = {s.upstream.local for s in sums} | {each.local for each in gradients}
+        needed |= {"log_sum_exp"} if self.score else set()
+        needed |= {"delta"} if "delta 0" in used else set()
+
+        def among(kind: str, inputs: Sequence[Input]) -> list[Input]:
+            return [each for n, each in enumerate(inputs) if f"{kind} {n}" in used]
+
+        return Loads(
+            [each for each in self.queries if each.local in wide], [each for each in self.keys if each.local in wide],
+            among("row", self.rows), among("column", self.columns), among("scalar", self.scalars),
+            among("table", self.tables), dots, [s for s in sums if s.key is not None],
+            [each for each in self.gradients if each.local in needed],
+        )  # fmt: skip
+
+    def _forward(self, leaves: dict[str, str]) -> Forward:
+        tile = self.pairs.tile
+        roots = [node for node in (tile.mask, tile.score, *tile.weights) if node is not None]
+        printer = TilePrinter(leaves, self._taken, roots)
+        mask = self._mask(printer)
+        score = printer.lines([("score", tile.score)]) if tile.score is not None else []
+        weights = printer.lines([(s.weight, w) for s, w in zip(self.sums, tile.weights, strict=True)])
+        loads = self._loads(roots, [s.key.local for s in self.sums if s.key is not None])
+        return Forward(replace(loads, gradients=[], sums=[]), mask, score, weights)
+
+    def _side(self, leaves: dict[str, str], *, rows: bool) -> Side:
+        side_name = "rows" if rows else "columns"
+        side = Side(
+            side_name, f"{self.name}_{side_name}", rows,
+            f"Gradients of what varies with the {'row' if rows else 'column'}, for a block of them.", side_name,
+        )  # fmt: skip
+        side.range, side.start, side.stop = (
+            (self.column_range, self.column_start, self.column_stop) if rows else self._row_range()
+        )
+        tile, adjoints = self.pairs.tile, self.adjoints
+        targets: list[tuple[str, Node]] = []
+        for n, dot in enumerate(self.dots):
+            adjoint = adjoints.get(f"dot {n}")
+            if adjoint is not None:
+                targets.append((f"d_{dot.local}", adjoint))
+        vectors = [("row", self.rows), ("scalar", self.scalars)] if rows else [("column", self.columns)]
+        for kind, inputs in vectors:
+            for n, each in enumerate(inputs):
+                adjoint = adjoints.get(f"{kind} {n}")
+                if adjoint is not None:
+                    targets.append((f"d_{each.local}_part", adjoint))
+                    self._accumulate_vector(side, each, kind)
+        if not rows:
+            targets += [(s.weight, w) for s, w in zip(self.sums, tile.weights, strict=True) if s.key and not s.bare]
+        roots = [node for node in (tile.mask, tile.score, *(t[1] for t in targets)) if node is not None]
+        printer = TilePrinter(leaves, self._taken, roots)
+        side.mask = self._mask(printer)
+        side.score = printer.lines([("score", tile.score)]) if tile.score is not None else []
+        side.lines = printer.lines(targets, named=False)
+        # An expression that is a variable already gets no second name.
+        printed = {target: printer.code(node).text for target, node in targets}
+        side.updates = [_renamed(line, printed) for line in side.updates]
+        reached = [dot for dot in self.dots if f"d_{dot.local}" in printed]
+        read = [(dot.key if rows else dot.query).local for dot in reached]
+        carried = [] if rows else [s.upstream for s in self.sums if s.key is not None]
+        read += [] if rows else [s.key.local for s in self.sums if s.key is not None]
+        side.loads = self._loads(roots, read, carried)
+        self._dots(side, printed)
+        return side
+
+    def _table_side(self, leaves: dict[str, str], n: int) -> Side:
+        """The gradient of a table read at an offset: a sum along diagonals, of a band of tiles."""
+        table, tile = self.tables[n], self.pairs.tile
+        side = Side(
+            "table", f"{self.name}_{table.local}", True, "Gradient of a table of offsets, for a block of them.",
+            f"{table.argument}.shape[-1]", table,
+        )  # fmt: skip
+        adjoint = self.adjoints.get(f"table {n}")
+        form = linear(tile.offsets[n])
+        assert form is not None
+        sign = form["i"]
+        # Where the subscript is s (i - j) + c, the first of a block's columns is that of the largest i - j.
+        largest = (
+            f"(block + 1) * ROWS - 1{self._shown(form_without(form), -1)}"
+            if sign == 1
+            else (f"-(block * ROWS{self._shown(form_without(form), -1)})")
+        )
+        side.first = f"offset + start - ({largest})"
+        side.stop = "row_count"
+        if adjoint is None:
+            return side
+        roots = [node for node in (tile.mask, tile.score, adjoint, *tile.offsets) if node is not None]
+        printer = TilePrinter(leaves, self._taken, roots)
+        side.mask = self._mask(printer)
+        side.score = printer.lines([("score", tile.score)]) if tile.score is not None else []
+        gradient = f"d_{table.local}"
+        side.lines = printer.lines([(f"{gradient}_part", adjoint)], named=False)
+        side.accumulators.append({"local": gradient, "shape": "(ROWS,)"})
+        side.outputs.append(f"{gradient}_out")
+        side.made.append(gradient)
+        part = f"tl.where(inside, {printer.code(adjoint).text}, 0.0)[:, :, None]"
+        side.updates = [
+            f"here = {table.local}_at[:, :, None] == at[None, None, :]",
+            f"{gradient} += tl.sum(tl.sum(tl.where(here, {part}, 0.0), 0), 0)",
+        ]
+        side.loads = self._loads(roots, [])
+        where = f"{gradient}_out + place * {table.count} + at"
+        side.stores = [f"tl.store({where}, {gradient}, mask=at < {table.count})"]
+        return side
+
+    def _accumulate_vector(self, side: Side, each: Input, kind: str) -> None:
+        gradient = f"d_{each.local}"
+        shape = "(COLUMNS,)" if kind == "column" else "(ROWS,)"
+        side.accumulators.append({"local": gradient, "shape": shape})
+        side.outputs.append(f"{gradient}_out")
+        side.made.append(gradient)
+        axis = 0 if kind == "column" else 1
+        side.updates.append(f"{gradient} += tl.sum(tl.where(inside, <{gradient}_part>, 0.0), {axis})")
+        if kind == "scalar":
+            side.stores.append(f"tl.store({gradient}_out + place * blocks + block, tl.sum({gradient}, 0))")
+        else:
+            token, count = ("row", "row_count") if kind == "row" else ("column", "column_count")
+            side.stores.append(
+                f"tl.store({gradient}_out + place * {count} + {token}, {gradient}, mask={token} < {count})"
+            )
+
+    def _dots(self, side: Side, printed: dict[str, str]) -> None:
+        """The products that carry the gradients of inner products, and the weights, to queries or keys."""
+        precise = "input_precision=PRECISION, out_dtype=ACC"
+        reached: dict[str, Input] = {}
+        for dot in self.dots:
+            gradient = f"d_{dot.local}"
+            if gradient not in printed:
+                continue
+            side.updates.append(f"{gradient} = tl.where(inside, {printed[gradient]}, 0.0).to({dot.key.local}.dtype)")
+            if side.rows:
+                reached[dot.query.local] = dot.query
+                side.updates.append(f"d_{dot.query.local} += tl.dot({gradient}, {dot.key.local}, {precise})")
+            else:
+                reached[dot.key.local] = dot.key
+                product = f"tl.dot(tl.trans({gradient}), {dot.query.local}, {precise})"
+                side.updates.append(f"d_{dot.key.local} += {product}")
+        for s in self.sums if not side.rows else ():
+            if s.key is None:
+                continue
+            reached[s.key.local] = s.key
+            weight = "p" if s.bare else f"tl.where(inside, {printed[s.weight]}, 0.0)"
+            product = f"tl.dot(tl.trans({weight}.to({s.key.local}.dtype)), {s.upstream.local}, {precise})"
+            side.updates.append(f"d_{s.key.local} += {product}")
+        size, token, count = ("ROWS", "row", "row_count") if side.rows else ("COLUMNS", "column", "column_count")
+        for each in reached.values():
+            assert each.width is not None
+            gradient = f"d_{each.local}"
+            side.accumulators.append({"local": gradient, "shape": f"({size}, {each.width.padded})"})
+            side.outputs.append(f"{gradient}_out")
+            side.made.append(gradient)
+            where = f"{gradient}_out + place * {count} * {each.width.size}"
+            side.stores.append(
+                f"_store_tile({where}, {gradient}, {token}, {count}, {each.width.size}, {each.width.padded})"
+            )
+
+
+def form_without(form: Form) -> Form:
+    """The part of a linear form that is free of positions."""
+    return {name: value for name, value in form.items() if name not in ("i", "j")}
+
+
+def _renamed(line: str, printed: dict[str, str]) -> str:
+    return re.sub(r"<(\w+)>", lambda match: printed[match.group(1)], line)
+
+
+def _range(lows: Sequence[str], highs: Sequence[str], count: str, size: str) -> tuple[list[str], str, str]:
+    """Statements, first and end of a loop over blocks of `size`, between the bounds."""
+    lines: list[str] = []
+    start, stop = "0", count
+    if lows:
+        lines.append(f"low = tl.maximum({lows[0]}, 0) // {size} * {size}")
+        lines += [f"low = tl.maximum(low, {each} // {size} * {size})" for each in lows[1:]]
+        start = "low"
+    if highs:
+        lines.append(f"high = tl.minimum({highs[0]}, {count})")
+        lines += [f"high = tl.minimum(high, {each})" for each in highs[1:]]
+        stop = "high"
+    return lines, start, stop
+
+
+def _numbered(name: str, n: int) -> str:
+    return name if n == 0 else f"{name}_{n + 1}"
+
+
+def _vector(kind: str, n: int, operand: Operand, axes: int = 1) -> Input:
+    local = _numbered(kind, n)
+    strides = [f"{local}_{axis}" for axis in ("batch", "head", "token")[: 2 + axes]]
+    count = f"{local}_count" if kind == "table" else ""
+    integer = operand.node.kind != "real"
+    return Input(kind, local, f"{local}_ptr", local, strides, axes, integer=integer, count=count)
+
+
+def _upstream(local: str, width: Width | None) -> Input:
+    axes = ("batch", "head", "token", "width") if width else ("batch", "head", "token")
+    return Input("gradient", local, f"{local}_ptr", local, [f"{local}_{a}" for a in axes], len(axes) - 2, width)
+
+
+def _with_offset(table: Input, offset: str) -> Input:
+    return Input(**{**table.__dict__, "offset": offset})
+
+
+def _number_names(numbers: Sequence[Node]) -> list[str]:
+    """What the numbers of a kernel are called: constants and sizes by their names where these are free."""
+    taken = {"i", "j", "p", "heads", "offset", "block", "start", "score", "inside", "rows", "columns"}
+    names: list[str] = []
+    for n, node in enumerate(numbers):
+        wanted = node.name if isinstance(node, nodes.Constant) else node.axis if isinstance(node, nodes.Size) else ""
+        if not wanted.isascii() or not wanted.isidentifier() or wanted in taken or "_" in wanted:
+            wanted = f"number_{n + 1}"
+        names.append(free_name(wanted, names))
+    return names
+
+
+def kernels_of(program: Program | None) -> list[Kernel]:
+    """The kernels that a program calls."""
+    order = in_order(program.step.values()) if program is not None else []
+    pairs = [node for node in order if isinstance(node, nodes.Pairs)]
+    return [Kernel(each, "pairs" if len(pairs) == 1 else f"pairs_{n + 1}") for n, each in enumerate(pairs)]
+
+
+def kernels_file(kernels: Sequence[Kernel], templates: Environment, head: str) -> str:
+    """The text of the file of kernels."""
+    for kernel in kernels:
+        kernel.__dict__.update(operator(kernel))
+    body = templates.get_template("kernels.py.jinja").render(kernels=kernels)
+    wanted: dict[str, None] = {}
+    while True:
+        text = templates.get_template("kernels_head.py.jinja").render(
+            wanted=wanted, tables=any(kernel.tables for kernel in kernels)
+        )
+        found = dict.fromkeys(m.group() for m in _REFERENCE.finditer(body + text.replace("def _", "def ")))
+        if set(found) <= set(wanted):
+            break
+        wanted |= found
+    return f"{head}\n\n{wrapped(text.strip())}\n\n\n{wrapped(body.strip())}\n"

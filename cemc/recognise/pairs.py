@@ -1,0 +1,252 @@
+"""Sums over pairs of a row and a column, as kernels compute them: a tile of rows and columns at a time.
+
+What is matched is `o_i = sum_j w_ij v_j` and `L_i = log sum_j exp(t_ij)`, where w and t are element-wise in inner
+products `q_i . k_j`, in what varies with i or with j only, and in positions: softmax attention in all its forms, with
+biases, caps, sinks and documents, as well as plain sums (sigmoid, polynomial, linear attention). Softmax weights and
+the sums that use them become one kernel. Only the tensor program is looked at, after its tokens are split
+(cemc/program/decode.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from cemc.program import nodes
+from cemc.program.decode import Roles
+from cemc.program.graph import Graph, in_order, operands
+from cemc.program.nodes import Node, Operand
+from cemc.program.rewrite import rewrite
+from cemc.program.scalars import scalars_in
+from cemc.recognise.group import Group
+from cemc.recognise.tile import NoKernel, Softmax, TileBuilder, softmax_of
+
+
+@dataclass(frozen=True)
+class PairKernels:
+    """`step` with PairResult nodes; None where something in it has no kernel, and `reasons` say why."""
+
+    step: dict[str, Node] | None
+    reasons: tuple[str, ...]
+
+
+def pair_kernels(
+    step: Mapping[str, Node], roles: Mapping[int, Roles], runtime: frozenset[str], graph: Graph
+) -> PairKernels:
+    """The step with every sum over pairs done by a kernel. `runtime`: the names of the run-time axes."""
+    matcher = _Matcher(dict(step), roles, runtime, graph)
+    try:
+        found = matcher.rewritten()
+    except NoKernel as why:
+        return PairKernels(None, (why.reason,))
+    if found is None:
+        return PairKernels(None, ())
+    for node in in_order(found.values()):
+        if sum(axis in runtime for axis in node.dims) > 1 and not isinstance(node, nodes.Tensor):
+            return PairKernels(None, (f"{_called(node)} is needed for every pair of tokens",))
+    return PairKernels(found, ())
+
+
+def _called(node: Node) -> str:
+    return node.hint or "an intermediate value"
+
+
+class _Matcher:
+    def __init__(
+        self, step: dict[str, Node], roles: Mapping[int, Roles], runtime: frozenset[str], graph: Graph
+    ) -> None:
+        self._step, self._roles, self._runtime, self._graph = step, roles, runtime, graph
+        self._order = in_order(step.values())
+        self._scalars = scalars_in(self._order)
+        self._groups: dict[tuple[object, ...], Group] = {}
+        # For a node that a kernel computes: the group, the number of the result, and how to place it.
+        self._places: dict[int, _Place] = {}
+
+    def rewritten(self) -> dict[str, Node] | None:
+        """None where there are no pairs."""
+        levels = self._levels()
+        for node in self._order:
+            if isinstance(node, nodes.Einsum) and node.number in levels:
+                self._sum(node, levels[node.number])
+        for node in self._order:
+            if isinstance(node, nodes.LogSumExp) and node.number in levels:
+                self._log_sum_exp(node, levels[node.number])
+        if not self._places:
+            return None
+        made: dict[int, nodes.Pairs] = {}
+
+        def replaced(node: Node) -> Node | None:
+            place = self._places.get(node.number)
+            if place is None:
+                return None
+            key = id(place.group)
+            if key not in made:
+                made[key] = place.group.node()
+            return place.value(made[key], self._graph)
+
+        return rewrite(self._step, replaced, self._graph)
+
+    # ------------------------------------------------------------------------------------------- what is a pair
+
+    def _pair(self, node: Node) -> tuple[int, int] | None:
+        """The dimensions of a node over its row and its column, if it has one of each."""
+        roles = self._roles.get(node.number, (False,) * len(node.dims))
+        rows = [n for n, role in enumerate(roles) if role is True]
+        columns = [n for n, axis in enumerate(node.dims) if axis in self._runtime and roles[n] is not True]
+        if not rows or not columns:
+            return None
+        if len(rows) > 1 or len(columns) > 1:
+            raise NoKernel(f"{_called(node)} depends on more than a pair of tokens")
+        return rows[0], columns[0]
+
+    def _levels(self) -> dict[int, int]:
+        """Nodes that reduce pairs, each with how many such it takes one after the other. What is on one level can be
+        computed together."""
+        reaches: dict[int, int] = {}
+        levels: dict[int, int] = {}
+        for node in self._order:
+            below = max((reaches[child.number] for child in operands(node)), default=0)
+            reads = any(self._pair(child) is not None for child in operands(node))
+            if reads and self._pair(node) is None:
+                # The weights' own normaliser is computed with them.
+                below = levels[node.number] = below + (0 if isinstance(node, nodes.LogSumExp) else 1)
+            reaches[node.number] = below
+        return levels
+
+    # -------------------------------------------------------------------------------------------------- reductions
+
+    def _sum(self, node: nodes.Einsum, level: int) -> None:
+        """Matches `node`, a sum over columns."""
+        pairs = [o for o in node.operands if self._pair(o.node) is not None]
+        ends = {tuple(o.at[n] for n in self._pair(o.node) or ()) for o in pairs}
+        if len(ends) > 1 or any(len(set(o.at)) < len(o.at) for o in node.operands):
+            raise NoKernel(f"{_called(node)} depends on more than a pair of tokens")
+        ((row, column),) = ends
+        others = [o for o in node.operands if o not in pairs]
+        columns = [o for o in others if column in o.at]
+        outside = [o for o in others if column not in o.at]
+        if any(row in o.at for o in columns):
+            raise NoKernel(f"{_called(node)} depends on more than a pair of tokens")
+        weighed = {p for o in pairs for p in o.at}
+        width = self._width(node, columns, weighed, column)
+        axis = {p: o.node.dims[n] for o in node.operands for n, p in enumerate(o.at)}
+        inner = weighed | {p for o in columns for p in o.at}
+        anchor = max((o for o in pairs), key=lambda o: (isinstance(o.node, nodes.Weights), len(o.at), o.node.number))
+        shared = [p for p in (*anchor.at, *sorted(inner)) if p not in (row, column, width)]
+        shared = list(dict.fromkeys(shared))
+        place = {p: n for n, p in enumerate([*shared, row, column])}
+        softmax = self._softmax(pairs, place)
+        # Sums can share a kernel if their frames are laid out by the same node.
+        alone = set(shared) - set(anchor.at)
+        key = (
+            level,
+            anchor.node.number,
+            softmax.normaliser.number if softmax else None,
+            node.number if alone else None,
+        )
+        group = self._groups.get(key)
+        if group is None:
+            group = Group(
+                self._graph, self._scalars, tuple(axis[p] for p in shared), (axis[row], axis[column]), softmax,
+                self._runtime,
+            )  # fmt: skip
+            self._groups[key] = group
+        weights = [Operand(o.node, tuple(place[p] for p in o.at)) for o in pairs]
+        placed = [Operand(o.node, tuple(place[p] if p != width else len(place) for p in o.at)) for o in columns]
+        result = group.add(weights, placed, width is not None)
+        frame = [*shared, row, *([width] if width is not None else [])]
+        self._places[node.number] = _Place(group, result, tuple(frame), tuple(outside), node)
+
+    def _width(self, node: nodes.Einsum, columns: list[Operand], weighed: set[int], column: int) -> int | None:
+        """The frame position of the values' own axis, along which they are vectors; None if they are numbers."""
+        own = [p for o in columns for p in o.at if p not in weighed and p != column]
+        return own[-1] if own else None
+
+    def _softmax(self, pairs: list[Operand], place: Mapping[int, int]) -> Softmax | None:
+        """The softmax weights that a product of `pairs` is linear in."""
+        builder = TileBuilder(self._graph, self._scalars, self._runtime, len(place) - 2, None)
+        for weights in builder.weights_in([Operand(o.node, tuple(place[p] for p in o.at)) for o in pairs]):
+            softmax = softmax_of(weights, len(place) - 2)
+            if softmax is not None and self._pair(softmax.normaliser) is None:
+                return softmax
+        return None
+
+    def _log_sum_exp(self, node: nodes.LogSumExp, level: int) -> None:
+        """A log-sum-exp over columns: that of softmax weights with a kernel, or a kernel of its own."""
+        for group in self._groups.values():
+            softmax = group.softmax
+            if softmax is not None and softmax.normaliser is node:
+                self._places[node.number] = _Place(group, None, softmax.at, (), node)
+                return
+        branch = next(b for b in node.branches if self._pair(b.scores.node) is not None)
+        found = self._pair(branch.scores.node)
+        assert found is not None
+        row, column = (branch.scores.at[n] for n in found)
+        if len(branch.reduced) != 1 or column < len(node.dims) or row >= len(node.dims):
+            raise NoKernel(f"{_called(node)} is a log-sum-exp over more than one axis")
+        shared = [p for p in range(len(node.dims)) if p != row]
+        place = {p: n for n, p in enumerate([*shared, row, column])}
+        softmax = softmax_of_node(node, branch, place)
+        axes = (node.dims[row], branch.reduced[0])
+        group = Group(self._graph, self._scalars, tuple(node.dims[p] for p in shared), axes, softmax, self._runtime)
+        self._groups[("log-sum-exp", node.number, level)] = group
+        self._places[node.number] = _Place(group, None, (*shared, row), (), node)
+
+
+def softmax_of_node(node: nodes.LogSumExp, branch: nodes.Branch, place: Mapping[int, int]) -> Softmax:
+    """A log-sum-exp by itself, placed in the frame of a kernel."""
+
+    def placed(operand: Operand) -> Operand:
+        return Operand(operand.node, tuple(place[p] for p in operand.at))
+
+    sinks = []
+    for other in node.branches:
+        if other is not branch:
+            if other.reduced:
+                raise NoKernel(f"{_called(node)} is a log-sum-exp of more than one sum")
+            sinks.append(_unmasked(placed(other.scores), other.mask, node))
+    mask = None if branch.mask is None else placed(branch.mask)
+    at = tuple(range(len(place) - 1))
+    return Softmax(node, placed(branch.scores), mask, tuple(sinks), at)
+
+
+def _unmasked(scores: Operand, mask: Operand | None, node: Node) -> Operand:
+    if mask is not None:
+        raise NoKernel(f"{_called(node)} is a log-sum-exp with a condition on one of its terms")
+    return scores
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where `node` comes from: result `result` of a group (None: its log-sum-exp), with dimensions at `frame` of the
+    frame of `node`, multiplied by the operands `outside`."""
+
+    group: Group
+    result: int | None
+    frame: tuple[int, ...]
+    outside: tuple[Operand, ...]
+    node: Node
+
+    def value(self, pairs: nodes.Pairs, graph: Graph) -> Node:
+        number = len(pairs.values) if self.result is None else self.result
+        is_sum = self.result is not None and pairs.values[number] is not None
+        dims = [*pairs.shared, pairs.row]
+        if is_sum:
+            key = pairs.keys[pairs.values[number] or 0]
+            dims.append(key.node.dims[key.at.index(len(pairs.shared) + 1)])
+        node = self.node
+        result: Node = graph.make(
+            nodes.PairResult, dims=tuple(dims), batched=pairs.batched, kind="real", pairs=pairs, result=number
+        )
+        output = node.output if isinstance(node, nodes.Einsum) else tuple(range(len(node.dims)))
+        if self.outside or set(self.frame) != set(output):
+            return graph.make(
+                nodes.Einsum, dims=node.dims, batched=node.batched, kind="real", hint=node.hint,
+                operands=(Operand(result, self.frame), *self.outside), output=output,
+            )  # fmt: skip
+        at = tuple(output.index(p) for p in self.frame)
+        if at == tuple(range(len(at))):
+            return result
+        return graph.make(
+            nodes.Align, dims=node.dims, batched=node.batched, kind="real", operand=Operand(result, at), hint=node.hint
+        )
