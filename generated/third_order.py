@@ -97,7 +97,7 @@ class ThirdOrder(nn.Module):
         batch = _batch_axes("x", x, ("token", "d"), {"d": self.d})
         steps = _repeats(1 if steps is None else steps)
         if cache is not None:
-            cache.check(batch, x.shape[-2], steps)
+            _Cache.check(cache, batch, x.shape[-2], steps)
         low = _product_dtype(x)
         with _autocast_off(x):
             if self.backend == "generic":
@@ -360,12 +360,20 @@ class _Cache:
     """
 
     def __init__(self, batch_shape: tuple[int, ...], max_tokens: int, steps: int) -> None:
+        if not isinstance(batch_shape, tuple | list) or not all(isinstance(n, int) for n in batch_shape):
+            raise TypeError(f"batch_shape: expected a tuple of integers, got {batch_shape!r}")
+        if isinstance(max_tokens, bool) or not isinstance(max_tokens, int):
+            raise TypeError(f"max_tokens: expected an integer, got {max_tokens!r}")
+        if min(max_tokens, *batch_shape, 0) < 0:
+            raise ValueError(f"expected sizes of 0 or more, got batch_shape={batch_shape} and max_tokens={max_tokens}")
         self.batch_shape, self.max_tokens, self.steps = torch.Size(batch_shape), max_tokens, steps
         self.tokens = 0
         self.tensors: dict[object, tuple[Tensor, int]] = {}
 
     def check(self, batch: torch.Size, tokens: int, steps: int) -> None:
         """Whether a call with these batch axes, new tokens and steps goes on from here."""
+        if not isinstance(self, _Cache):
+            raise TypeError(f"cache: expected what new_cache of this layer returned, got {type(self).__name__}")
         if batch != self.batch_shape:
             raise ValueError(f"cache: expected batch axes {list(self.batch_shape)}, got {list(batch)}")
         if steps != self.steps:
@@ -393,11 +401,16 @@ class _Cache:
         """Take the sequences `index` of the first batch axis, as beam search does."""
         if not self.batch_shape:
             raise ValueError("cache: there is no batch axis to reorder")
+        if not isinstance(index, Tensor) or index.ndim != 1 or index.dtype not in (torch.int32, torch.int64):
+            got = f"{index.dtype} {list(index.shape)}" if isinstance(index, Tensor) else type(index).__name__
+            raise TypeError(f"index: expected an integer tensor [sequences], got {got}")
         self.tensors = {slot: (tensor.index_select(0, index), dim) for slot, (tensor, dim) in self.tensors.items()}
         self.batch_shape = torch.Size((len(index), *self.batch_shape[1:]))
 
     def crop(self, tokens: int) -> None:
         """Forget all but the first `tokens` tokens."""
+        if isinstance(tokens, bool) or not isinstance(tokens, int):
+            raise TypeError(f"tokens: expected an integer, got {tokens!r}")
         if not 0 <= tokens <= self.tokens:
             raise ValueError(f"cache: expected 0 to {self.tokens} tokens to keep, got {tokens}")
         self.tokens = tokens

@@ -83,7 +83,7 @@ def forward(
     if schedule.decodes:
         first = energy.states[states[0]]
         tokens = f"{states[0]}.shape[{[a.name for a in first.axes].index('token') - len(first.axes)}]"
-        checks += ["if cache is not None:", f"    cache.check({batch}, {tokens}, steps)"]
+        checks += ["if cache is not None:", f"    {context.helper('_Cache')}.check(cache, {batch}, {tokens}, steps)"]
     else:
         error = context.names.builtin("ValueError")
         checks += ["if cache is not None:", f'    raise {error}("cache: this layer cannot decode: {schedule.refusal}")']

@@ -256,3 +256,32 @@ def test_noncontiguous(cross: Any) -> None:
     x: Tensor = torch.randn(4, 5, 2).permute(2, 1, 0)
     m = torch.randn(4, 3).T
     torch.testing.assert_close(cross(x, **arguments(m=m)), cross(x.contiguous(), **arguments(m=m.contiguous())))
+
+
+CACHES: list[tuple[tuple[Any, ...], type[Exception], str]] = [
+    ((2, 9), TypeError, "batch_shape: expected a tuple of integers, got 2"),
+    (((2.0,), 9), TypeError, "batch_shape: expected a tuple of integers, got (2.0,)"),
+    (((2,), 9.5), TypeError, "max_tokens: expected an integer, got 9.5"),
+    (((2,), "9"), TypeError, "max_tokens: expected an integer, got '9'"),
+    (((-2,), 9), ValueError, "expected sizes of 0 or more, got batch_shape=(-2,) and max_tokens=9"),
+    (((), -1), ValueError, "expected sizes of 0 or more, got batch_shape=() and max_tokens=-1"),
+    (((2,), 9, 0.5), TypeError, "steps: expected an integer, got 0.5"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "error", "text"), CACHES, ids=[str(case[0]) for case in CACHES])
+def test_arguments_of_new_cache(arguments: tuple[Any, ...], error: type[Exception], text: str) -> None:
+    fails(lambda: layer_class(PLAIN)(d=4).new_cache(*arguments), error, text)
+
+
+def test_caches_and_what_is_none() -> None:
+    layer = layer_class(PLAIN)(d=4)
+    other = layer_class(PLAIN.replace("plain", "other"))(d=4).new_cache((2,), 9)
+    for wrong, got in (({}, "dict"), (True, "bool"), (other, "_Cache")):
+        text = f"cache: expected what new_cache of this layer returned, got {got}"
+        fails(lambda wrong=wrong: layer(X, cache=wrong), TypeError, text)  # type: ignore[misc]
+    _, cache = layer(X, cache=layer.new_cache([2], 9))
+    fails(lambda: cache.crop(1.5), TypeError, "tokens: expected an integer, got 1.5")
+    fails(lambda: cache.reorder([1, 0]), TypeError, "index: expected an integer tensor [sequences], got list")
+    text = "index: expected an integer tensor [sequences], got torch.bool [2]"
+    fails(lambda: cache.reorder(torch.tensor([True, False])), TypeError, text)
