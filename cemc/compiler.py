@@ -150,6 +150,9 @@ def _compile_energy(energy: typed.Energy, warnings: tuple[str, ...], trace: Trac
     with trace.stage("emit") as passed:
         equations = symbolic.equations(derived)
         files = passed(emit.emit_files(energy, plan, equations, found.reasons, __version__))
+        for text in (files.module, files.kernels):
+            # What Python cannot read is a fault of ours, to be met here and not where the file is imported.
+            compile(text, f"{energy.name}.py", "exec")
     recognised = () if plan.torch is None else tuple(line.sentence for line in plan.torch.recognised)
     return Result(
         name=energy.name,

@@ -178,7 +178,9 @@ class _Matcher:
             if softmax is not None and softmax.normaliser is node:
                 self._places[node.number] = _Place(group, None, softmax.at, (), node)
                 return
-        branch = next(b for b in node.branches if self._pair(b.scores.node) is not None)
+        branch = next((b for b in node.branches if self._pair(b.scores.node) is not None), None)
+        if branch is None:
+            raise NoKernel(f"{_called(node)} has a condition on pairs of tokens, and scores that are of none")
         found = self._pair(branch.scores.node)
         assert found is not None
         row, column = (branch.scores.at[n] for n in found)

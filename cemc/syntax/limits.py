@@ -5,8 +5,8 @@ MAX_NAME = 100
 MAX_NUMBER = 60
 """Characters of one number."""
 
-MAX_EXPONENT = 300
-"""A number must lie in the range of float64."""
+MIN_NUMBER = 2.0**-1022
+"""The smallest normal number of float64, in whose range a number must lie if it is not 0."""
 
 MAX_DEPTH = 100
 """Brackets within brackets, and operations within operations. Later stages recurse, within Python's default limit."""

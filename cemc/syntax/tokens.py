@@ -7,6 +7,7 @@ for `*`) and dropped where it is not, and `broken` says where the parser should 
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -19,7 +20,7 @@ from cemc.diagnostics import Diagnostic
 from cemc.diagnostics.syntax import BadNumber, HiddenCharacter, NameTooLong, StrangeCharacter, TouchingLetter
 from cemc.operations.signatures import SIGNATURES
 from cemc.source import Span
-from cemc.syntax.limits import MAX_EXPONENT, MAX_NAME, MAX_NUMBER
+from cemc.syntax.limits import MAX_NAME, MAX_NUMBER, MIN_NUMBER
 
 _HIDDEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
 """Categories of characters that are not seen: control, format (as of text direction), surrogates, separators."""
@@ -186,8 +187,9 @@ def _number(token: Token, start: int, end: int, text: str, result: Checked) -> i
 
 
 def _in_range(token: str) -> bool:
-    mantissa, _, exponent = token.lower().partition("e")
-    return abs(int(exponent or 0)) <= MAX_EXPONENT - len(mantissa)
+    """Whether float64 has the number: not as infinity, nor as 0 or with fewer digits than others."""
+    value = float(token)
+    return MIN_NUMBER <= value < math.inf if re.search("[1-9]", token.lower().partition("e")[0]) else value == 0
 
 
 def _name(token: Token, result: Checked) -> None:

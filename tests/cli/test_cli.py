@@ -6,7 +6,9 @@ import os
 import stat
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -230,3 +232,21 @@ def test_a_layer_that_is_not_causal_says_where(tmp_path: Path) -> None:
         assert finished.returncode == cli.DONE
         assert f"not causal: a token may read later ones\n    {path}:3:35: note: `x[j]`" in finished.stdout
         assert "hold it: `given(x[j])`" in finished.stdout
+
+
+def test_code_that_python_cannot_read_is_a_fault_of_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file that was there stays."""
+    from cemc import emit
+
+    path, out = write(tmp_path, "good.cem", GOOD), tmp_path / "out"
+    assert cli.main(["compile", path, "-o", str(out)]) == cli.DONE
+    before = (out / "good.py").read_text()
+    broken = emit.emit_files
+
+    def emit_files(*arguments: Any) -> Any:
+        return replace(broken(*arguments), module="def f(:\n")
+
+    monkeypatch.setattr(emit, "emit_files", emit_files)
+    path = write(tmp_path, "good.cem", GOOD + "# changed\n")
+    assert cli.main(["compile", path, "-o", str(out)]) == cli.OUR_FAULT
+    assert (out / "good.py").read_text() == before

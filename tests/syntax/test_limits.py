@@ -119,3 +119,14 @@ def test_a_long_file_of_long_characters(tmp_path: Path) -> None:
     path.write_text("#" + "𝐀" * MAX_CHARACTERS * 2, encoding="utf-8")
     with pytest.raises(CemError, match="longer than"):
         parse(read_source(path))
+
+
+@pytest.mark.parametrize("number", ["1e-300", "2.3e-308", "1.7e308", "0e999", "0.0", "123456789012345e290", "1e+0300"])
+def test_numbers_of_float64(number: str) -> None:
+    source = Source("f.cem", HEAD + f"{number} * norm2(x[i]) }}")
+    assert len(analyse(parse(source), source).energies) == 1
+
+
+@pytest.mark.parametrize("number", ["1e-308", "2e308", "1e999999999", "1e-99999", "0.2e309"])
+def test_numbers_that_float64_has_not(number: str) -> None:
+    assert "outside the range of float64" in faults(HEAD + f"{number} * norm2(x[i]) }}")
