@@ -30,6 +30,7 @@ KNOWN_GIVENS = {"start", "doc"}
 class Facts:
     """What a caller of a layer has to know of its energy."""
 
+    name: str = ""  # of the energy
     givens: tuple[str, ...] = ()  # the keyword arguments of a call
     energies: tuple[str, ...] = ()  # the definitions that the update differentiates
     repeat: int | str = 1  # how often, or the header name that says it
@@ -52,7 +53,7 @@ def facts(text: str) -> Facts:
         found.name for node in update if isinstance(node, Gradient) for found in energies(node.energy)
     )
     once = any(isinstance(node, Held) and node.kind == "input" for node in (*update, *definitions))
-    return Facts(tuple(energy.givens), tuple(names), energy.update.repeat, once)
+    return Facts(energy.name, tuple(energy.givens), tuple(names), energy.update.repeat, once)
 
 
 def _inside(node: Any) -> Iterator[Any]:
@@ -106,7 +107,7 @@ def layer_source(layer: LayerConfig, folder: Path | None = None) -> LayerSource:
 class Built:
     """A layer, and how it is called: with which givens, and for how many steps where not for its own number."""
 
-    module: nn.Module
+    module: Any
     label: str
     facts: Facts = Facts()
     steps: int | None = None

@@ -62,7 +62,7 @@ class Decoder(nn.Module):
     def __init__(self, config: ModelConfig, vocabulary: int, layers: Sequence[Built], **where: Any) -> None:
         super().__init__()
         self.context, self.d, self.vocabulary = config.context, config.d, vocabulary
-        self.recompute = False  # activation checkpointing, layer by layer
+        self.gradient_checkpointing = False  # once round all steps of a layer
         self.separator: int | None = None  # the token that opens a document, for layers that ask for `doc`
         self.calls = tuple(layers)
         self.embedding = nn.Embedding(vocabulary, config.d, **where)
@@ -79,17 +79,26 @@ class Decoder(nn.Module):
         """Draw all parameters afresh."""
         nn.init.normal_(self.embedding.weight, std=0.02)
         nn.init.ones_(self.norm.weight)
-        layers: list[Any] = list(self.layers)
-        for layer in layers:
-            layer.reset_parameters()
-            names = dict(layer.named_parameters())
-            for name in [name for name in self.scaled if name in names][:1]:
-                names[name].mul_(len(self.layers) ** -0.5)
+        for layer in self.layers:
+            self.reset_layer(layer)
+
+    @torch.no_grad()
+    def reset_layer(self, layer: Any) -> None:
+        """Draw the parameters of one of the layers."""
+        layer.reset_parameters()
+        names = dict(layer.named_parameters())
+        for name in [name for name in self.scaled if name in names][:1]:
+            names[name].mul_(len(self.layers) ** -0.5)
 
     def forward(
-        self, tokens: Tensor, start: Tensor | None = None, cache: DecoderCache | None = None, steps: int | None = None
+        self,
+        tokens: Tensor,
+        start: Tensor | None = None,
+        cache: DecoderCache | None = None,
+        steps: int | None = None,
+        last: int = 0,
     ) -> Tensor:
-        """Logits of the next token, [batch, token, vocabulary], for tokens [batch, token].
+        """Logits of the next token, [batch, token, vocabulary], for tokens [batch, token], or for the `last` of them.
 
         `start` [batch]: the first token of each sequence that is not padding. With a cache, tokens are those that
         follow the ones it has seen. `steps`: how often each energy moves the tokens, in place of its own number.
@@ -103,13 +112,13 @@ class Decoder(nn.Module):
                 more["steps"] = repeats
             if cache is not None:
                 x, _ = layer(x, cache=cache.layers[number], **more)
-            elif self.recompute and self.training:
-                x = checkpoint(layer, x, use_reentrant=False, **more)  # once round all steps of a layer
+            elif self.gradient_checkpointing and self.training:
+                x = checkpoint(layer, x, use_reentrant=False, **more)
             else:
                 x = layer(x, **more)  # [batch, token, d]
         if cache is not None:
             cache.tokens += tokens.shape[1]
-        return F.linear(self.norm(x), self.embedding.weight)  # [batch, token, vocabulary]
+        return F.linear(self.norm(x[:, -last:]), self.embedding.weight)  # [batch, token, vocabulary]
 
     def steps(self, call: Built, steps: int | None) -> int | None:
         """How often a layer moves the tokens; None: as often as it was made to."""
@@ -135,10 +144,10 @@ class Decoder(nn.Module):
 
     def new_cache(self, batch: int, max_tokens: int, steps: int | None = None) -> DecoderCache:
         """What decoding remembers of up to `max_tokens` tokens of `batch` sequences."""
-        caches, layers = [], list[Any](self.layers)
-        for layer, call in zip(layers, self.calls, strict=True):
+        caches = []
+        for call in self.calls:  # not of self.layers: an adapter may have taken a layer's place there
             more = {"steps": repeats} if (repeats := self.steps(call, steps)) else {}
-            caches.append(layer.new_cache((batch,), max_tokens, **more))
+            caches.append(call.module.new_cache((batch,), max_tokens, **more))
         return DecoderCache(caches, torch.zeros(batch, 0, dtype=torch.int64, device=self.embedding.weight.device))
 
 
@@ -153,9 +162,9 @@ def generate(
     cache, seen = model.new_cache(1, model.context), 0
     for _ in range(count):
         if cached and len(tokens) <= model.context:
-            logits, seen = model(tokens[None, seen:], cache=cache)[0, -1], len(tokens)  # [vocabulary]
+            logits, seen = model(tokens[None, seen:], cache=cache, last=1)[0, -1], len(tokens)  # [vocabulary]
         else:
-            logits = model(tokens[None, -model.context :])[0, -1]  # [vocabulary]
+            logits = model(tokens[None, -model.context :], last=1)[0, -1]  # [vocabulary]
         weights = torch.softmax(logits.float() / temperature, dim=-1)
         tokens = torch.cat((tokens, torch.multinomial(weights, 1, generator=generator)))
     return tokens

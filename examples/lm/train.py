@@ -68,7 +68,7 @@ class Run:
             self.data = load_data(config, cache)
         vocabulary = self.data.corpus.tokenizer.get_vocab_size()
         self.model = build_model(config, vocabulary, folder / "layers").to(self.device)
-        self.model.recompute = config.train.recompute
+        self.model.gradient_checkpointing = config.train.recompute
         self.model.separator = self.data.corpus.tokenizer.token_to_id(SEPARATOR)
         self.parameters = count_parameters(self.model)
         if config.train.compile:

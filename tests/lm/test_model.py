@@ -80,6 +80,11 @@ def test_decoding_with_a_cache_equals_the_full_pass(model: Decoder) -> None:
         torch.testing.assert_close(model(tokens[order, 9:], cache=cache), expected[order, 9:], rtol=1e-4, atol=1e-4)
 
 
+def test_logits_of_the_last_tokens_only(model: Decoder) -> None:
+    tokens = some_tokens(2, 9)
+    torch.testing.assert_close(model(tokens, last=3), model(tokens)[:, -3:])
+
+
 def test_padding_on_the_left_changes_nothing(small: Config) -> None:
     model = decoder(small, *MODELS["padded"])
     tokens = some_tokens(2, 9)
@@ -120,7 +125,7 @@ def test_steps_of_a_call_and_of_the_configuration(small: Config) -> None:
 def test_recomputation_changes_no_gradient(model: Decoder) -> None:
     tokens = some_tokens(2, 9)
     gradients = []
-    for model.recompute in (False, True):
+    for model.gradient_checkpointing in (False, True):
         model.zero_grad()
         model(tokens).logsumexp(-1).sum().backward()
         gradients.append([parameter.grad for parameter in model.parameters()])
@@ -207,10 +212,10 @@ def test_facts_of_energies() -> None:
     def of(name: str) -> tuple[object, ...]:
         return dataclasses.astuple(facts(layer_source(energy(name)).energy))
 
-    assert of("yuriiformer") == ((), ("A", "M"), "rounds", False)
-    assert of("recursive_held") == ((), ("E",), "rounds", True)
-    assert of("sliding_window") == (("doc",), ("E",), 1, False)
-    assert of("mean_shift") == ((), ("E",), 1, False)
+    assert of("yuriiformer") == ("yuriiformer", (), ("A", "M"), "rounds", False)
+    assert of("recursive_held") == ("recursive_held", (), ("E",), "rounds", True)
+    assert of("sliding_window") == ("sliding_window", ("doc",), ("E",), 1, False)
+    assert of("mean_shift") == ("mean_shift", (), ("E",), 1, False)
     assert ENERGIES.is_dir()
 
 

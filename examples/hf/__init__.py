@@ -1,0 +1,16 @@
+"""Language models of energies for Hugging Face transformers.
+
+Importing this package makes `AutoConfig`, `AutoModelForCausalLM` and with them pipelines and evaluation harnesses know
+models of type "cem".
+"""
+
+from transformers import AutoConfig, AutoModelForCausalLM
+
+import examples.lm  # noqa: F401 - how waiting threads behave is to be said before torch's are started
+from examples.hf.configuration import CemConfig
+from examples.hf.modeling import CemCache, CemForCausalLM
+
+AutoConfig.register("cem", CemConfig, exist_ok=True)
+AutoModelForCausalLM.register(CemConfig, CemForCausalLM, exist_ok=True)
+
+__all__ = ["CemCache", "CemConfig", "CemForCausalLM"]
