@@ -120,6 +120,7 @@ class Writer:
             lambda: f"-{self.scalar(inner)}",
             lambda: f"log({self.reduction(inner, (), 'sum', 'exp({})')})",
             lambda: f"input({self.scalar(replace(inner, held=True))})",
+            lambda: f"log({self.reduction(inner, (), 'sum', self.factor(scope) + ' * exp({})')})",
             lambda: f"log(exp({self.scalar_leaf(scope)}) + {self.reduction(inner, (), 'sum', 'exp({})')})",
             lambda: f"(1 + square({self.scalar(inner)}))^{self.pick(['(-1)', '0.5', '(-0.5)', '(1 / 3)'])}",
             lambda: f"2^tanh({self.scalar(inner)})",
@@ -201,8 +202,12 @@ class Writer:
         count = 2 if name in self.binary_functions else 1
         return f"{name}({', '.join(argument() for _ in range(count))})"
 
+    def factor(self, scope: Scope) -> str:
+        """A factor of an exponential that has no logarithm, as it may be 0."""
+        return f"{self.pick(['square', 'relu', 'abs'])}({self.scalar_leaf(scope)})"
+
     def integrand(self) -> str:
-        return self.pick(["silu", "tanh", "sigmoid", "gelu", "relu", "sin", "softplus", *self.functions])
+        return self.pick(["silu", "tanh", "sigmoid", "gelu", "relu", "sin", "softplus", "square", "erf", *self.functions])
 
     # ---------------------------------------------------------------------------------------------- subscripts
 

@@ -16,6 +16,9 @@ FUNCTIONS = (
     "function {}(u) = max(u, 0.3 * u)",
     "function {}(u) = u / (1 + square(u))",
     "function {}(u) = exp(-square(u)) + abs(u - 0.4)",
+    "function {}(u) = square(relu(u)) / 4 - 0.3 * abs(u)",
+    "function {}(u) = d * 0.1 - u^3 / 30 + tanh(u / 2)",
+    "function {}(u) = integral[tanh](u) / (1 + u^2) + (1 - u) / (4 + u^2)",
 )
 BINARY_FUNCTIONS = (
     "function {}(u, v) = tanh(u) * v",
