@@ -207,7 +207,8 @@ class Writer:
         return f"{self.pick(['square', 'relu', 'abs'])}({self.scalar_leaf(scope)})"
 
     def integrand(self) -> str:
-        return self.pick(["silu", "tanh", "sigmoid", "gelu", "relu", "sin", "softplus", "square", "erf", *self.functions])
+        smooth = ["silu", "tanh", "sigmoid", "gelu", "sin", "softplus", "square", "erf"]
+        return self.pick([*smooth, "relu", *self.functions])
 
     # ---------------------------------------------------------------------------------------------- subscripts
 
