@@ -321,7 +321,11 @@ class _Cache:
 
     def least(self) -> int:
         """How many tokens must stay for every window to be whole."""
-        return max((first + window for first, window in self.windows.values() if first > 0), default=0)
+        least = 0
+        for first, window in self.windows.values():
+            if first > 0:
+                least = max(least, first + window)
+        return least
 
     def reorder(self, index: Tensor) -> None:
         """Take the sequences `index` of the first batch axis, as beam search does."""

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 import cemc
-from cemc import cli
+from cemc import cache, cli
+from cemc.resources import resource_folder
 
 GOOD = "energy good(d) {\n  state x[token, d]\n  E[i] = norm2(x[i])\n}\n"
 BAD = "energy bad(d) {\n  state x[token, d]\n  E[i] = norm2(y[i])\n}\n"
@@ -169,6 +170,14 @@ def test_a_fault_of_cemc_says_so(
     monkeypatch.setenv(cli.DEBUG, "1")
     with pytest.raises(type(error)):
         cli.main(["compile", path, "-o", str(tmp_path)])
+
+
+def test_every_file_of_the_compiler_counts_for_the_cache() -> None:
+    """An edited template is another compiler, and what the old one wrote is not served."""
+    listed = {line.split()[0] for line in cache._own_files()}
+    assert {path.name for path in resource_folder("templates").iterdir()} <= listed
+    assert "cem.lark" in listed
+    assert {path.name for path in Path(cache.__file__).parent.rglob("*.py")} <= listed
 
 
 def test_an_interrupt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

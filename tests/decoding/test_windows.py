@@ -239,6 +239,19 @@ def test_a_result_that_is_the_same_for_all_tokens() -> None:
 
 
 @torch.no_grad()
+def test_windows_under_torch_compile() -> None:
+    """Without a break in the graph, also where the window moves on."""
+    layer = layer_of("window and documents", "torch")
+    x, givens = arguments("window and documents", 150, batch=1)
+    whole = layer(x, **givens)
+    compiled_layer = torch.compile(layer, fullgraph=True, backend="eager", dynamic=True)
+    store = layer.new_cache((1,), 150)
+    places = [0, 100, *range(101, 151)]
+    parts = [compiled_layer(x[:, a:b], cache=store, **cut(givens, a, b))[0] for a, b in pairwise(places)]
+    torch.testing.assert_close(torch.cat(parts, 1), whole, rtol=1e-10, atol=1e-11)
+
+
+@torch.no_grad()
 def test_a_clone_goes_its_own_way() -> None:
     layer = layer_of("window", "torch")
     x, _ = arguments("window", 300)
