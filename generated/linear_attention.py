@@ -157,23 +157,23 @@ class LinearAttention(nn.Module):
         n = x.shape[-2] if cache is None else cache.tokens + x.shape[-2]
         Q = self.Q.to(low)  # [heads, r, d]
         K = self.K.to(low)  # [heads, r, d]
-        positions = torch.arange(n, device=x.device)  # [token]
         rows = torch.arange(n - x.shape[-2], n, device=x.device)  # [token]
+        inverse = 1 / torch.clamp((rows + 1).to(acc), min=1)  # [token]
+        positions = torch.arange(n, device=x.device)  # [token]
         for repeat in range(steps):
             z = (x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6)).to(low)  # [..., token, d]
             Kz = torch.einsum("...id,hrd->...hir", z, K).to(acc)  # [..., heads, token, r]
             all_Kz = Kz if cache is None else cache.extend((0, repeat), Kz, 3, -2)  # [..., heads, token, r]
             Qz = torch.einsum("...id,hrd->...ihr", z, Q).to(acc)  # [..., token, heads, r]
-            product, product_2 = _by_blocks(
+            product = _by_blocks(
                 self._rows,
                 (positions, rows, all_Kz, Qz),
                 rows=((), (-1,), (), (-3,)),
                 columns=((-1,), (), (-2,), ()),
-                results=(-1, -3),
+                results=(-3,),
                 causal=True,
-            )
-            Qproduct_2 = torch.einsum("...ihr,hrd->...id", product_2.to(low), Q).to(acc)  # [..., token, d]
-            x = x + Qproduct_2 / torch.clamp(product, min=1)[:, None]
+            )[0]
+            x = x + inverse[:, None] * torch.einsum("...ihr,hrd->...id", product.to(low), Q).to(acc)
         return x.to(dtype)
 
     def _update_generic(self, x: Tensor, steps: int, cache: _Cache | None) -> Tensor:
@@ -183,10 +183,10 @@ class LinearAttention(nn.Module):
         n = x.shape[-2] if cache is None else cache.tokens + x.shape[-2]
         Q = self.Q.to(acc)  # [heads, r, d]
         K = self.K.to(acc)  # [heads, r, d]
-        positions = torch.arange(n, device=x.device)  # [token]
         rows = torch.arange(n - x.shape[-2], n, device=x.device)  # [token]
+        inverse = 1 / torch.clamp((rows + 1).to(acc), min=1)  # [token]
+        positions = torch.arange(n, device=x.device)  # [token]
         indicator = (positions <= rows[:, None]).to(acc)  # [token, token]
-        inverse = 1 / torch.clamp(indicator.sum(-1), min=1)  # [token]
         for repeat in range(steps):
             z = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6)  # [..., token, d]
             Kz = torch.einsum("...id,hrd->...hir", z, K)  # [..., heads, token, r]
@@ -206,22 +206,21 @@ class LinearAttention(nn.Module):
         Q = self.Q.to(acc)  # [heads, r, d]
         K = self.K.to(acc)  # [heads, r, d]
         positions = torch.arange(n, device=x.device)  # [token]
-        mask = positions <= positions[:, None]  # [token, token]
         z = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6)  # [..., token, d]
         z_context = context * torch.rsqrt(context.square().mean(-1, keepdim=True) + 1e-6)  # [..., token, d]
         Kz_context = torch.einsum("...id,hrd->...hir", z_context, K)  # [..., heads, token, r]
         Qz = torch.einsum("...id,hrd->...ihr", z, Q)  # [..., token, heads, r]
         product = torch.einsum("...ihr,...hjr->...ihj", Qz, Kz_context)  # [..., token, heads, token]
+        mask = positions <= positions[:, None]  # [token, token]
         chosen = torch.where(mask[:, None], product.square(), 0)  # [..., token, heads, token]
-        E = -0.5 * chosen.sum((-2, -1)) / torch.clamp(mask.to(acc).sum(-1), min=1)  # [..., token]
+        E = -0.5 * chosen.sum((-2, -1)) / torch.clamp((positions + 1).to(acc), min=1)  # [..., token]
         return E.to(dtype)
 
-    def _rows(self, positions: Tensor, rows: Tensor, all_Kz: Tensor, Qz: Tensor) -> tuple[Tensor, Tensor]:
+    def _rows(self, positions: Tensor, rows: Tensor, all_Kz: Tensor, Qz: Tensor) -> tuple[Tensor]:
         """What a block of rows reads from all columns."""
         acc = all_Kz.dtype
-        indicator = (positions <= rows[:, None]).to(acc)  # [token, token]
         product = torch.einsum("...ihr,...hjr->...ihj", Qz, all_Kz)  # [..., token, heads, token]
-        return (indicator.sum(-1), torch.einsum("...ihj,...hjr->...ihr", indicator[:, None] * product, all_Kz))
+        return (torch.einsum("...ihj,...hjr->...ihr", product * (positions <= rows[:, None]).to(acc)[:, None], all_Kz),)
 
 
 def _size(name: str, value: int) -> int:

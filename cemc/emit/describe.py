@@ -38,6 +38,8 @@ def describe(node: Node, name_of: Callable[[Node], str | None]) -> str:
         return "rows"
     if isinstance(node, nodes.Cached):
         return _joined("all", name_of(node.operand))
+    if isinstance(node, nodes.CumulativeSum):
+        return _joined("sum", name_of(node.operand))
     if isinstance(node, nodes.OverRows):
         return _joined("summed", name_of(node.operand))
     if isinstance(node, nodes.Recent):

@@ -68,6 +68,8 @@ class Printer:
                 return self._elementwise.code(node)
             case nodes.Einsum():
                 return self._einsum(node)
+            case nodes.CumulativeSum():
+                return self._cumulative(node)
             case nodes.Align():
                 return self._align(node, [(axis, False, None) for axis in node.dims])
             case nodes.Expand():
@@ -131,6 +133,12 @@ class Printer:
             return result
         scale.factors.append(result)
         return scale.code()
+
+    def _cumulative(self, node: nodes.CumulativeSum) -> Code:
+        dim, operand = str(node.axis - len(node.dims)), self._body.use(node.operand)
+        if not node.reverse and not node.exclusive:
+            return method(operand, "cumsum", dim)
+        return call(self._helper("_cumulative"), operand, dim, f"reverse={node.reverse}", f"exclusive={node.exclusive}")
 
     def _align(self, node: nodes.Align | nodes.Expand, sides: Iterable[Side]) -> Code:
         """Permuted by indexing and moving axes; axes that the operand lacks are expanded to their lengths."""

@@ -19,11 +19,13 @@ from cemc.program.nodes import (
     Attention,
     Branch,
     Cached,
+    CumulativeSum,
     Einsum,
     Expand,
     FirstMax,
     Gather,
     LogSumExp,
+    Map,
     Max,
     Node,
     Operand,
@@ -71,7 +73,7 @@ def split_tokens(step: dict[str, Node], runtime: frozenset[str], graph: Graph, *
     order = in_order(step.values())
     reach = Reach(runtime)
     # What a slot must keep is known when all that read it are: at the second run.
-    first = _Splitter(graph, order, reach, {}, None)
+    first = _Splitter(graph, order, reach, None, None)
     split = {name: first.visit(node, _rows_of(node)) for name, node in step.items()}
     turner = Turner(stages(in_order(split.values()), first.roles, runtime), first.known) if turns else None
     splitter = _Splitter(graph, order, reach, first.kept(), turner)
@@ -84,29 +86,35 @@ def _rows_of(node: Node) -> Roles:
 
 
 class _Splitter:
-    """`keep`: the window of each slot, by the value it is made of; None for all tokens. `turner`: which sums over
-    columns to make sums over rows."""
+    """`keep`: the window of each slot, by the value it is made of, None for all tokens; None at the first run, when
+    they are not known. `turner`: which sums over columns to make sums over rows."""
 
     def __init__(
-        self, graph: Graph, order: list[Node], reach: Reach, keep: dict[_Slot, Window | None], turner: Turner | None
-    ) -> None:
+        self, graph: Graph, order: list[Node], reach: Reach, keep: dict[_Slot, Window | None] | None,
+        turner: Turner | None,
+    ) -> None:  # fmt: skip
         self._graph, self._reach, self._keep, self._turner = graph, reach, keep, turner
         self.roles: dict[int, Roles] = {}
         self.known: dict[tuple[int, Roles], Node] = {}
         self._slots: dict[_Slot, Cached] = {}
         self._asked: dict[_Slot, dict[tuple[_Slot, Role], None]] = {}
+        self._multiples: dict[_Slot, _Slot] = {}
         # Values that vary with a tensor of the call, or take more than one token to compute; and those that vary with
         # the state.
         self._cacheable = _depends(order, lambda n: _is_of_tokens(n) or n.dims.count(TOKEN) > 1)
         self._state = _depends(order, lambda n: isinstance(n, Tensor) and n.role == "state")
 
     def kept(self) -> dict[_Slot, Window | None]:
-        """The window of each slot that has in it all that was asked for."""
+        """The window of each slot that has in it all that was asked for, but for multiples of what has one anyway."""
         found: dict[_Slot, Window | None] = {}
         for asked in self._asked.values():
             windows = [role for _, role in asked if isinstance(role, Window)]
             whole = union(windows) if len(windows) == len(asked) else None
             found |= {value: whole for value, _ in asked}
+        for value, base in self._multiples.items():
+            if base in found:
+                one, other = found[base], found.pop(value)
+                found[base] = None if one is None or other is None else union([one, other])
         return found
 
     def visit(self, node: Node, roles: Roles) -> Node:
@@ -120,7 +128,12 @@ class _Splitter:
     def _visit(self, node: Node, roles: Roles) -> Node:
         tokens = [n for n, axis in enumerate(node.dims) if axis == TOKEN]
         columns = [n for n in tokens if roles[n] is not True]
-        if len(tokens) == 1 and columns and node.number in self._cacheable:
+        if isinstance(node, CumulativeSum) and node.axis in tokens:
+            whole = (*roles[: node.axis], False, *roles[node.axis + 1 :])
+            made = self._rebuilt(node, whole)
+            self.roles[made.number] = whole
+            return self._recent(made, whole, roles)
+        if len(tokens) == 1 and columns and node.number in self._cacheable and not self._is_cheap(node, columns[0]):
             return self._cached(node, columns[0], roles)
         if isinstance(node, Positions):
             return self._positions(node, roles[0])
@@ -141,12 +154,24 @@ class _Splitter:
             return make(RecentPositions, dims=node.dims, batched=False, kind="integer", axis=node.axis, window=window)
         return node
 
+    def _is_cheap(self, node: Node, axis: int) -> bool:
+        """Whether columns of a node need no cache: a number times what has one."""
+        varying = [o for o in node.operands if o.node.dims or o.node.batched] if isinstance(node, Map) else []
+        if not isinstance(node, Map) or node.operation != "mul" or len(varying) != 1:
+            return False
+        if len(node.dims) == 1:
+            return True
+        value = (node.number, axis)
+        if self._keep is None:
+            self._multiples[value] = (varying[0].node.number, varying[0].at.index(axis))
+        return self._keep is not None and value not in self._keep
+
     def _cached(self, node: Node, axis: int, roles: Roles) -> Node:
         value = (node.number, axis)
         rows = self.visit(node, tuple(n == axis for n in range(len(roles))))
         slot = (rows.number, axis)
         self._asked.setdefault(slot, {})[value, roles[axis]] = None
-        window = self._keep.get(value)
+        window = None if self._keep is None else self._keep.get(value)
         kept = False if window is None else window
         have = (*roles[:axis], kept, *roles[axis + 1 :])
         if slot not in self._slots:
@@ -194,6 +219,8 @@ class _Splitter:
                 keys = (*roles[:-2], False, False)
                 contents |= {"query": self._placed(node.query, (*roles[:-1], False)), "scale": node.scale}
                 contents |= {"key": self._placed(node.key, keys), "value": self._placed(node.value, keys)}
+            case CumulativeSum():
+                contents["operand"] = self.visit(node.operand, roles)
             case Gather():
                 contents |= self._gathered(node, roles)
             case Einsum():

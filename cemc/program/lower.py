@@ -41,6 +41,7 @@ from cemc.notation.walk import factors_of
 from cemc.operations import ELEMENTWISE
 from cemc.program import nodes
 from cemc.program.contract import contract
+from cemc.program.cumulative import cumulative, order_of, without
 from cemc.program.entries import lower_entry
 from cemc.program.graph import Graph
 from cemc.program.kinks import kinks
@@ -204,6 +205,13 @@ class Lowering:
 
     def _sum(self, expr: Sum, versions: Versions) -> Value:
         body, condition, indices = expr.args
+        order = order_of(conjuncts(condition), tuple(indices))
+        if order is not None:
+            summands = [self.value(without(factor, order), versions) for factor in factors_of(body)]
+            masked = self._apply_masks(summands, [self.value(t, versions) for t in order.rest])
+            found = cumulative(self.values, order, masked, tuple(indices), self._size)
+            if found is not None:
+                return found
         factors = [self.value(factor, versions) for factor in factors_of(body)]
         factors = self._apply_masks(factors, [self.value(t, versions) for t in conjuncts(condition)])
         # A table need not vary along all its indices; the sum over one it does not vary along is a factor.

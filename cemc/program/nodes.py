@@ -150,6 +150,17 @@ class Einsum(Node):
 
 
 @dataclass(frozen=True, eq=False)
+class CumulativeSum(Node):
+    """The sum of `operand`, which has the same dims, over the entries along dimension `axis` up to each one; from each
+    one on if `reverse`. Without its own entry if `exclusive`."""
+
+    operand: Node
+    axis: int
+    reverse: bool
+    exclusive: bool
+
+
+@dataclass(frozen=True, eq=False)
 class Branch:
     """One part of a log-sum-exp: frame = the result's dims, then `reduced` axes; scores and mask are placed in it.
     `mask`: truth, or None for everywhere. `reduced` may be empty (an attention sink: one more term)."""
