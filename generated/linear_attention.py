@@ -133,21 +133,20 @@ class LinearAttention(nn.Module):
         Q = self.Q.to(low)  # [heads, r, d]
         K = self.K.to(low)  # [heads, r, d]
         rows = torch.arange(n - x.shape[-2], n, device=x.device)  # [token]
-        summed = _kernels.pairs_1(rows.to(acc), rows=x.shape[-2], columns=n, offset=n - x.shape[-2])[0]
-        inverse = 1 / torch.clamp(summed, min=1)  # [token]
+        inverse = 1 / torch.clamp((rows + 1).to(acc), min=1)  # [token]
         for repeat in range(steps):
             z = (x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6)).to(low)  # [..., token, d]
             Kz = torch.einsum("...id,hrd->...hir", z, K)  # [..., heads, token, r]
             all_Kz = Kz if cache is None else cache.extend((0, repeat), Kz, 3, -2)  # [..., heads, token, r]
-            summed_2 = _kernels.pairs_2(
+            summed = _kernels.pairs(
                 torch.einsum("...id,hrd->...ihr", z, Q).transpose(-3, -2),
                 all_Kz,
                 rows=x.shape[-2],
                 columns=n,
                 offset=n - x.shape[-2],
             )[0]
-            full_summed_2 = summed_2.to(acc).transpose(-3, -2).to(low)  # [..., token, heads, r]
-            x = x + inverse[:, None] * torch.einsum("...ihr,hrd->...id", full_summed_2, Q).to(acc)
+            full_summed = summed.to(acc).transpose(-3, -2).to(low)  # [..., token, heads, r]
+            x = x + inverse[:, None] * torch.einsum("...ihr,hrd->...id", full_summed, Q).to(acc)
         return x.to(dtype)
 
     def _update_torch(self, x: Tensor, steps: int, low: torch.dtype, cache: _Cache | None) -> Tensor:

@@ -91,46 +91,11 @@ def _store_tile(pointer, tile, tokens, count, WIDTH: tl.constexpr, PADDED: tl.co
     tl.store(pointer + places, tile.to(pointer.dtype.element_ty), mask=mask)
 
 
-# ------------------------------------------------------------------------------------------------------------ pairs_1
+# -------------------------------------------------------------------------------------------------------------- pairs
 
 
 @triton.jit
-def _pairs_1_forward(
-    row_value_ptr, result_out,
-    row_value_batch, row_value_head, row_value_token,
-    heads,
-    row_count,
-    column_count,
-    offset,
-    first,
-    ACC: tl.constexpr,
-    PRECISION: tl.constexpr,
-    ROWS: tl.constexpr,
-    COLUMNS: tl.constexpr,
-):  # fmt: skip
-    """Sums over columns for a block of rows."""
-    blocks = tl.cdiv(row_count, ROWS)
-    block = blocks - 1 - tl.program_id(0) % blocks  # the longest ones first
-    place = (tl.program_id(0) // blocks).to(tl.int64)
-    row = block * ROWS + tl.arange(0, ROWS)
-    i = (first + offset + row)[:, None]
-    result = tl.zeros((ROWS,), ACC)
-    high = tl.minimum(offset + (block + 1) * ROWS, column_count)
-    for start in range(0, high, COLUMNS):
-        column = start + tl.arange(0, COLUMNS)
-        j = (first + column)[None, :]
-        inside = (column < column_count)[None, :]
-        inside = inside & (j <= i)
-        weight = 1
-        result = result + tl.sum(tl.where(inside, weight, 0.0), 1)
-    tl.store(result_out + place * row_count + row, result, mask=row < row_count)
-
-
-# ------------------------------------------------------------------------------------------------------------ pairs_2
-
-
-@triton.jit
-def _pairs_2_forward(
+def _pairs_forward(
     query_ptr, key_ptr, result_out,
     query_batch, query_head, query_token, query_width,
     key_batch, key_head, key_token, key_width,
@@ -173,7 +138,7 @@ def _pairs_2_forward(
 
 
 @triton.jit
-def _pairs_2_rows(
+def _pairs_rows(
     query_ptr, key_ptr, d_result_ptr, d_query_out,
     query_batch, query_head, query_token, query_width,
     key_batch, key_head, key_token, key_width,
@@ -215,7 +180,7 @@ def _pairs_2_rows(
 
 
 @triton.jit
-def _pairs_2_columns(
+def _pairs_columns(
     query_ptr, key_ptr, d_result_ptr, d_key_out,
     query_batch, query_head, query_token, query_width,
     key_batch, key_head, key_token, key_width,
@@ -262,50 +227,13 @@ def _pairs_2_columns(
     _store_tile(d_key_out + place * column_count * WIDTH, d_key, column, column_count, WIDTH, PADDED)
 
 
-@torch.library.custom_op(f"{_NAMESPACE}::_pairs_1", mutates_args=())
-def _pairs_1_operator(row_value: Tensor, rows: int, columns: int, offset: int, first: int) -> Tensor:
-    """Launches _pairs_1_forward."""
-    batch, heads = row_value.shape[:2]
-    result = row_value.new_empty(batch, heads, rows, dtype=_accumulated(row_value))
-    _launch(
-        _pairs_1_forward,
-        "forward",
-        rows,
-        batch * heads,
-        row_value,
-        16,
-        (row_value, result, *row_value.stride(), heads, rows, columns, offset, first),
-        {},
-    )
-    return result
-
-
-@_pairs_1_operator.register_fake
-def _(row_value: Tensor, rows: int, columns: int, offset: int, first: int) -> Tensor:
-    batch, heads = row_value.shape[:2]
-    result = row_value.new_empty(batch, heads, rows, dtype=_accumulated(row_value))
-    return result
-
-
-def pairs_1(row_value: Tensor, *, rows: int, columns: int, offset: int = 0, first: int = 0) -> tuple[Tensor, ...]:
-    """Sums over columns for a block of rows.
-
-    row_value [..., rows];
-    returns [..., rows]. Column n is at position `first` + n, row n at `offset` more.
-    """
-    lead = torch.broadcast_shapes(row_value.shape[:-1])
-    row_value = _flat(row_value, lead, 1)
-    results = _pairs_1_operator(row_value, rows, columns, offset, first)
-    return tuple(u.reshape(*lead, *u.shape[2:]) for u in (results,))
-
-
-@torch.library.custom_op(f"{_NAMESPACE}::_pairs_2", mutates_args=())
-def _pairs_2_operator(query: Tensor, key: Tensor, rows: int, columns: int, offset: int, first: int) -> Tensor:
-    """Launches _pairs_2_forward."""
+@torch.library.custom_op(f"{_NAMESPACE}::_pairs", mutates_args=())
+def _pairs_operator(query: Tensor, key: Tensor, rows: int, columns: int, offset: int, first: int) -> Tensor:
+    """Launches _pairs_forward."""
     batch, heads = query.shape[:2]
     result = key.new_empty(batch, heads, rows, key.shape[-1])
     _launch(
-        _pairs_2_forward,
+        _pairs_forward,
         "forward",
         rows,
         batch * heads,
@@ -317,24 +245,24 @@ def _pairs_2_operator(query: Tensor, key: Tensor, rows: int, columns: int, offse
     return result
 
 
-@_pairs_2_operator.register_fake
+@_pairs_operator.register_fake
 def _(query: Tensor, key: Tensor, rows: int, columns: int, offset: int, first: int) -> Tensor:
     batch, heads = query.shape[:2]
     result = key.new_empty(batch, heads, rows, key.shape[-1])
     return result
 
 
-@torch.library.custom_op(f"{_NAMESPACE}::_pairs_2_gradient", mutates_args=())
-def _pairs_2_operator_gradient(
+@torch.library.custom_op(f"{_NAMESPACE}::_pairs_gradient", mutates_args=())
+def _pairs_operator_gradient(
     d_result: Tensor, query: Tensor, key: Tensor, result: Tensor, rows: int, columns: int, offset: int, first: int
 ) -> tuple[Tensor, Tensor]:
-    """Launches _pairs_2_rows, _pairs_2_columns."""
+    """Launches _pairs_rows, _pairs_columns."""
     batch, heads = query.shape[:2]
     d_result = d_result.to(key.dtype)
     d_query = torch.empty(query.shape, dtype=query.dtype, device=query.device)
     d_key = torch.empty(key.shape, dtype=key.dtype, device=query.device)
     _launch(
-        _pairs_2_rows,
+        _pairs_rows,
         "rows",
         rows,
         batch * heads,
@@ -357,7 +285,7 @@ def _pairs_2_operator_gradient(
         {"WIDTH": key.shape[-1], "PADDED": _padded(key.shape[-1])},
     )
     _launch(
-        _pairs_2_columns,
+        _pairs_columns,
         "columns",
         columns,
         batch * heads,
@@ -382,21 +310,21 @@ def _pairs_2_operator_gradient(
     return d_query, d_key
 
 
-@_pairs_2_operator_gradient.register_fake
+@_pairs_operator_gradient.register_fake
 def _(
     d_result: Tensor, query: Tensor, key: Tensor, result: Tensor, rows: int, columns: int, offset: int, first: int
 ) -> tuple[Tensor, Tensor]:
     return query.new_empty(query.shape), key.new_empty(key.shape)
 
 
-class Pairs2(torch.autograd.Function):
-    """_pairs_2 with its derivative."""
+class Pairs(torch.autograd.Function):
+    """_pairs with its derivative."""
 
     generate_vmap_rule = True
 
     @staticmethod
     def forward(*arguments):
-        return _pairs_2_operator(*arguments)
+        return _pairs_operator(*arguments)
 
     @staticmethod
     def setup_context(ctx, inputs, output):
@@ -406,19 +334,19 @@ class Pairs2(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, *gradients):
-        found = Pairs2Gradient.apply(*gradients, *ctx.saved_tensors, *ctx.numbers)
+        found = PairsGradient.apply(*gradients, *ctx.saved_tensors, *ctx.numbers)
         d_query, d_key = found
         return d_query, d_key, None, None, None, None
 
 
-class Pairs2Gradient(torch.autograd.Function):
-    """The derivative of _pairs_2, which has none itself."""
+class PairsGradient(torch.autograd.Function):
+    """The derivative of _pairs, which has none itself."""
 
     generate_vmap_rule = True
 
     @staticmethod
     def forward(*arguments):
-        return _pairs_2_operator_gradient(*arguments)
+        return _pairs_operator_gradient(*arguments)
 
     @staticmethod
     def setup_context(ctx, inputs, output):
@@ -429,7 +357,7 @@ class Pairs2Gradient(torch.autograd.Function):
         raise RuntimeError('the Triton kernels have no second derivative: use backend="generic"')
 
 
-def pairs_2(
+def pairs(
     query: Tensor, key: Tensor, *, rows: int, columns: int, offset: int = 0, first: int = 0
 ) -> tuple[Tensor, ...]:
     """Sums over columns for a block of rows.
@@ -440,5 +368,5 @@ def pairs_2(
     lead = torch.broadcast_shapes(query.shape[:-2], key.shape[:-2])
     query = _flat(query, lead, 2)
     key = _flat(key, lead, 2)
-    results = Pairs2.apply(query, key, rows, columns, offset, first)
+    results = Pairs.apply(query, key, rows, columns, offset, first)
     return tuple(u.reshape(*lead, *u.shape[2:]) for u in (results,))
