@@ -78,7 +78,7 @@ def ranks(kind: str, device: str) -> Iterator[Ranks]:
         )
     if device == "cuda":
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-    dist.init_process_group("nccl" if device == "cuda" else "gloo")
+    dist.init_process_group("cpu:gloo,cuda:nccl" if device == "cuda" else "gloo")  # losses are summed on the CPU
     try:
         yield Ranks(kind, dist.get_rank(), dist.get_world_size(), int(os.environ["LOCAL_RANK"]))
     finally:

@@ -3,7 +3,8 @@
 The configuration is that of a run, with `[study]` and, in place of `[[layers]]`, `[[rows]]`: a name and the layers of
 each. Every row gets the same tuning: `tuning_steps` steps at each of `learning_rates`; the best goes into its runs, one
 for each seed. A run is a process of its own, and what came of it is a line in FILE, so a study is taken up wherever it
-stopped, also on another machine: what is in FILE is not run again. `--report` only writes table and plots.
+stopped, also on another machine: what is in FILE is not run again. `--report` only writes table and plots, `--speed N`
+times the rows side by side.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from examples.lm.measure import parameters_of, training_flops
 from examples.lm.model import build_model
 from examples.lm.narrow import narrowed
 from examples.lm.study_report import report
+from examples.lm.study_speed import speeds
 
 Record = dict[str, Any]
 
@@ -166,6 +168,24 @@ class Study:
         found = [] if rate is None else [self.find(job) for job in seeds(self.study, row, rate)]
         return [record for record in found if record is not None]
 
+    def measure_speed(self, rounds: int) -> None:
+        """Time all rows, and remember that in place of what was measured before."""
+        vocabulary = load_corpus(self.rows[0].config.data, self.cache).tokenizer.get_vocab_size()
+        found = speeds({row.name: row.config for row in self.rows}, vocabulary, rounds)
+        self.records = [record for record in self.records if record["kind"] != "speed"]
+        for name, speed in found.items():
+            digest = f"speed {name}"
+            self.records.append({"digest": digest, "row": name, "kind": "speed", **dataclasses.asdict(speed)})
+        self.write()
+
+    def speed(self, row: Row) -> Record | None:
+        """What was measured of a row's speed."""
+        return next((each for each in self.records if (each["row"], each["kind"]) == (row.name, "speed")), None)
+
+    def write(self) -> None:
+        """Put all records on disk."""
+        write_text(self.results, "".join(json.dumps(record) + "\n" for record in self.records))
+
     def run(self, most: int | None) -> None:
         """Run what is missing, at most so many runs."""
         done = 0
@@ -175,7 +195,7 @@ class Study:
             if done == most:
                 return
             self.records.append(self.train(job))
-            write_text(self.results, "".join(json.dumps(record) + "\n" for record in self.records))
+            self.write()
             done += 1
 
     def train(self, job: Job) -> Record:
@@ -229,14 +249,18 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--plots", type=Path, help="the folder of the table and the plots (default: that of the file)")
     parser.add_argument("--most", type=int, help="stop after so many runs")
     parser.add_argument("--report", action="store_true", help="run nothing, write table and plots of what there is")
+    parser.add_argument("--speed", type=int, metavar="N", help="run nothing, time N rounds of all rows")
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
     try:
         study = Study(options.config, options.out, options.results)
-        if not options.report:
+        if options.speed:
+            study.measure_speed(options.speed)
+        elif not options.report:
             study.run(options.most)
         outcomes = {row.name: study.outcome(row) for row in study.rows}
-        print(report(outcomes, options.plots or options.results.parent))
+        timed = {row.name: study.speed(row) for row in study.rows}
+        print(report(outcomes, timed, options.plots or options.results.parent))
     except (ConfigError, DataError, StudyError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

@@ -11,8 +11,8 @@ from examples.lm.plot import colour, figure_of, finish_axes
 
 Record = dict[str, Any]
 HEAD = (
-    "| model | parameters | MFLOP / token | learning rate | held-out perplexity | runs | tokens / s | peak memory |\n"
-    "| --- | --- | --- | --- | --- | --- | --- | --- |\n"
+    "| model | parameters | MFLOP / token | rate | held-out perplexity | runs | speed | tokens / s | memory |\n"
+    "| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n"
 )
 
 
@@ -21,26 +21,31 @@ def spread(values: list[float]) -> float:
     return statistics.stdev(values) if len(values) > 1 else 0.0
 
 
-def table(outcomes: dict[str, list[Record]]) -> str:
-    """One line for each model that has run: means over seeds, with the standard deviation of the perplexity."""
+def table(outcomes: dict[str, list[Record]], speeds: dict[str, Record | None]) -> str:
+    """One line for each model that has run: means over seeds, with the standard deviation of the perplexity.
+
+    Speed is the ratio to the first row, side by side; memory the largest resident size of a process.
+    """
     lines = []
     for name, runs in outcomes.items():
         if not runs:
             continue
         perplexities = [run["perplexity"] for run in runs]
-        speed = statistics.median(run["tokens_per_second"] for run in runs)
         memory = max(run["peak_memory"] for run in runs)
+        timed = speeds.get(name)
+        speed = "" if timed is None else f"{timed['ratio']:.2f}"
+        tokens = "" if timed is None else f"{timed['tokens_per_second']:,.0f}"
         lines.append(
             f"| {name} | {runs[0]['parameters']:,} | {runs[0]['flops_per_token'] / 1e6:.2f} "
             f"| {runs[0]['learning_rate']:g} | {statistics.fmean(perplexities):.2f} ± {spread(perplexities):.2f} "
-            f"| {len(runs)} | {speed:,.0f} | {memory / 2**20:,.0f} MiB |\n"
+            f"| {len(runs)} | {speed} | {tokens} | {memory / 2**20:,.0f} MiB |\n"
         )
     return HEAD + "".join(lines)
 
 
-def report(outcomes: dict[str, list[Record]], folder: Path) -> str:
+def report(outcomes: dict[str, list[Record]], speeds: dict[str, Record | None], folder: Path) -> str:
     """Write `table.md`, `curves.png` and `tradeoff.png` to `folder`; the table."""
-    text = table(outcomes)
+    text = table(outcomes, speeds)
     done = {name: runs for name, runs in outcomes.items() if runs}
     folder.mkdir(parents=True, exist_ok=True)
     write_text(folder / "table.md", text)

@@ -14,7 +14,7 @@ from examples.lm.config import Config, ConfigError, LayerConfig
 from examples.lm.layers import facts, layer_source
 from examples.lm.llama import LlamaMlp
 from examples.lm.model import DECAYED, SCALED, Decoder, build_model, generate, parameter_groups
-from tests.lm.conftest import ENERGIES, KINDS, by_hand, energy, with_layers
+from tests.lm.conftest import KINDS, by_hand, energy, with_layers
 
 VOCABULARY = 50
 
@@ -216,7 +216,6 @@ def test_facts_of_energies() -> None:
     assert of("recursive_held") == ("recursive_held", (), ("E",), "rounds", True)
     assert of("sliding_window") == ("sliding_window", ("doc",), ("E",), 1, False)
     assert of("mean_shift") == ("mean_shift", (), ("E",), 1, False)
-    assert ENERGIES.is_dir()
 
 
 # ------------------------------------------------------------------------------------------------------- parameters

@@ -76,6 +76,13 @@ def test_the_grid_is_run_once_and_taken_up(
     assert main(arguments(grid)) == 0
     assert main(arguments(grid, "--report")) == 0
     assert (grid.parent / "table.md").read_text(encoding="utf-8") == before
+    assert main(arguments(grid, "--speed", "2")) == 0
+    assert [each["row"] for each in records(grid) if each["kind"] == "speed"] == ["llama", "cem"]
+    assert records(grid)[:8] == found
+    assert next(each for each in records(grid) if each["kind"] == "speed")["ratio"] == 1.0
+    assert main(arguments(grid, "--speed", "2")) == 0
+    assert len(records(grid)) == 10
+    assert "| 1.00 |" in (grid.parent / "table.md").read_text(encoding="utf-8")
 
 
 class InThisProcess:
@@ -129,9 +136,11 @@ def test_what_is_wrong_with_a_grid_is_named(grid: Path, tmp_path: Path) -> None:
 
 def test_the_table_gives_means_and_spreads() -> None:
     run = {"parameters": 1234, "flops_per_token": 2.5e6, "learning_rate": 0.003, "peak_memory": 2**30}
-    runs = [{**run, "perplexity": value, "tokens_per_second": 1000.0 + value} for value in (10.0, 12.0, 14.0)]
-    last = table({"a": runs, "b": []}).splitlines()[-1]
-    assert last == "| a | 1,234 | 2.50 | 0.003 | 12.00 ± 2.00 | 3 | 1,012 | 1,024 MiB |"
+    runs = [{**run, "perplexity": value} for value in (10.0, 12.0, 14.0)]
+    timed = {"ratio": 0.875, "tokens_per_second": 1012.3}
+    last = table({"a": runs, "b": []}, {"a": timed, "b": None}).splitlines()[-1]
+    assert last == "| a | 1,234 | 2.50 | 0.003 | 12.00 ± 2.00 | 3 | 0.88 | 1,012 | 1,024 MiB |"
+    assert table({"a": runs[:1]}, {"a": None}).splitlines()[-1].split("|")[5:8] == [" 10.00 ± 0.00 ", " 1 ", "  "]
 
 
 def test_operations_are_those_of_the_products(small: Config) -> None:
