@@ -9,8 +9,9 @@ from transformers import AutoConfig, AutoModelForCausalLM
 import examples.lm  # noqa: F401 - how waiting threads behave is to be said before torch's are started
 from examples.hf.configuration import CemConfig
 from examples.hf.modeling import CemCache, CemForCausalLM
+from examples.hf.training import CemTrainer
 
 AutoConfig.register("cem", CemConfig, exist_ok=True)
 AutoModelForCausalLM.register(CemConfig, CemForCausalLM, exist_ok=True)
 
-__all__ = ["CemCache", "CemConfig", "CemForCausalLM"]
+__all__ = ["CemCache", "CemConfig", "CemForCausalLM", "CemTrainer"]

@@ -12,9 +12,9 @@ import torch
 from datasets import Dataset
 from peft import LoraConfig, PeftModel, get_peft_model
 from safetensors.torch import load_file, save_file
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, Trainer, TrainingArguments, pipeline
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, TrainingArguments, pipeline
 
-from examples.hf import CemCache, CemConfig, CemForCausalLM
+from examples.hf import CemCache, CemConfig, CemForCausalLM, CemTrainer
 from examples.hf.configuration import configuration_of
 from examples.hf.export import main as export
 from examples.lm.config import (
@@ -270,7 +270,7 @@ def test_trainer_trains_saves_and_resumes(tmp_path: Path) -> None:
     torch.manual_seed(0)
     trained = CemForCausalLM(a_configuration())
     told = arguments(tmp_path / "a", 8, activation_checkpointing=True)
-    trainer = Trainer(model=trained, args=told, train_dataset=rows())
+    trainer = CemTrainer(model=trained, args=told, train_dataset=rows())
     before = trained(tokens(4, 12), labels=tokens(4, 12)).loss.item()
     trainer.train()
     after = trained.eval()(tokens(4, 12), labels=tokens(4, 12)).loss.item()
@@ -278,10 +278,24 @@ def test_trainer_trains_saves_and_resumes(tmp_path: Path) -> None:
     saved = tmp_path / "a" / "checkpoint-4"
     assert (saved / "energies" / "cem_mlp.cem").exists()
     again = CemForCausalLM.from_pretrained(saved)
-    resumed = Trainer(model=again, args=arguments(tmp_path / "a", 8), train_dataset=rows())
+    resumed = CemTrainer(model=again, args=arguments(tmp_path / "a", 8), train_dataset=rows())
     resumed.train(resume_from_checkpoint=str(saved))
     for one, other in zip(again.parameters(), trained.parameters(), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+
+
+def test_weight_decay_pulls_on_projection_matrices_only(tmp_path: Path) -> None:
+    model = CemForCausalLM(a_configuration(energy("design/attention_preconditioned", heads=2), energy("cem_mlp", f=24)))
+    trainer = CemTrainer(model=model, args=arguments(tmp_path, 1, weight_decay=0.1), train_dataset=rows())
+    trainer.create_optimizer()
+    assert trainer.optimizer is not None
+    of = {id(parameter): name for name, parameter in model.named_parameters()}
+    names = {
+        group["weight_decay"]: {of[id(parameter)] for parameter in group["params"]}
+        for group in trainer.optimizer.param_groups
+    }
+    assert {name.rpartition(".")[2] for name in names[0.1]} == {"Q", "K", "W", "V"}
+    assert {name.rpartition(".")[2] for name in names[0.0]} == {"p_raw", "U", "eta", "weight"}
 
 
 def test_lora_adapts_the_matrices_of_energies(model: CemForCausalLM, tmp_path: Path) -> None:
