@@ -171,7 +171,7 @@ _RECORDS = (
     Elementwise(
         "pow", 2,
         lambda base, exponent: (
-            exponent * apply("pow", base, exponent - 1),
+            exponent * (apply("sqrt", base) if exponent - 1 == HALF else apply("pow", base, exponent - 1)),
             Select(
                 compare("<", ZERO, base),
                 apply("pow", base, exponent) * apply("log", Select(compare("<", ZERO, base), base, ONE)),

@@ -123,6 +123,8 @@ def _binary(expr: Binary, points: Points, env: Environment, empty: float) -> Ten
         exponent = float(evaluate(expr.right, Points(1, {}), env))
         if exponent.is_integer():
             return torch.pow(left, int(exponent))
+        if exponent == 0.5 and _is_literal(expr.right):
+            return functions.square_root(left)
     right = evaluate(expr.right, points, env, empty if expr.operator == "+" else 0.0)
     left, right = aligned([left, right])
     match expr.operator:
@@ -149,6 +151,17 @@ def _is_number(expr: Expr) -> bool:
             return _is_number(left) and _is_number(right)
         case Call(arguments=arguments):
             return all(map(_is_number, arguments))
+    return False
+
+
+def _is_literal(expr: Expr) -> bool:
+    match expr:
+        case Number():
+            return True
+        case Negative(operand=operand):
+            return _is_literal(operand)
+        case Binary(left=left, right=right):
+            return _is_literal(left) and _is_literal(right)
     return False
 
 

@@ -280,10 +280,10 @@ class Builder:
         if name in ("softmax", "rmsnorm", "layernorm", "normalize"):
             return self._of_vector(name, arguments, at, scope)
         if name in ("sum", "mean", "logsumexp") or (name == "max" and len(arguments) == 1):
-            return self._vector_reduction(name, arguments[0], scope, raw)
+            return self.vector_reduction(name, arguments[0], scope, raw)
         return self.function(name, [self.broadcast(a, at, scope) for a in arguments])
 
-    def _vector_reduction(self, name: str, argument: typed.Expr, scope: Scope, raw: bool) -> Expr:
+    def vector_reduction(self, name: str, argument: typed.Expr, scope: Scope, raw: bool) -> Expr:
         inner = self.tables.index("", argument.shape[0].name)
         body = self.scalar(argument, (inner,), scope, raw=name == "logsumexp")
         if name == "sum":

@@ -53,7 +53,7 @@ def logarithm(builder: Builder, expr: typed.Expr, at: At, scope: Scope, raw: boo
     """The stable logarithm of `expr`; None if that has no exponential. `raw` says what it is where nothing is summed,
     or all that is summed is 0: minus infinity or 0."""
     if not _count(builder, expr):
-        return None
+        return _of_probability(builder, expr, at if expr.shape else (), scope)
     parts = _parts(builder, expr, at if expr.shape else (), scope)
     empty = word("minus infinity" if raw else "zero")
     branches = [Branch(builder.scores(part.branch.args[0]), *part.branch.args[1:]) for part in parts]
@@ -90,6 +90,27 @@ _LARGEST_EXPONENT = Integer(80)
 """Of an exponential that is finite in float32 and bfloat16."""
 
 _UNIT = Branch(ZERO, ONE, Tuple())
+
+
+def _of_probability(builder: Builder, expr: typed.Expr, at: At, scope: Scope) -> Expr | None:
+    """The logarithm of a sigmoid or softmax, which may be 0 in floating point; definitions are looked through."""
+    match expr:
+        case typed.Held():
+            value = _of_probability(builder, expr.operand, at, scope)
+            return None if value is None else Held(word(expr.kind), value)
+        case typed.Access(name=name) if name in builder.written:
+            definition = builder.written[name]
+            points = builder.subscripts(expr.subscripts, builder.axes(name), scope) + at
+            if all(is_plain(point) for point in points):
+                n = len(definition.indices)
+                inside = builder.at_points(definition.indices, points[:n])
+                return _of_probability(builder, definition.body, points[n:], inside)
+        case typed.Call(function="sigmoid"):
+            return -apply("softplus", -builder.broadcast(expr.arguments[0], at, scope))
+        case typed.Call(function="softmax"):
+            vector = expr.arguments[0]
+            return builder.scalar(vector, at, scope) - builder.vector_reduction("logsumexp", vector, scope, raw=False)
+    return None
 
 
 def _count(builder: Builder, expr: typed.Expr) -> int:

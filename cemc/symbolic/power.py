@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sympy import Pow
+from sympy import Pow, Rational
 
 from cemc.notation.nodes import ONE, ZERO, Expr, apply
 
@@ -16,6 +16,8 @@ def power(base: Expr, exponent: Expr) -> Expr:
     """base ^ exponent, folded only where that is exact and small."""
     if exponent == ONE:
         return base
+    if exponent == Rational(1, 2):
+        return apply("sqrt", base)  # whose derivative at 0 is 0
     if exponent.is_Integer and abs(int(exponent)) <= _LARGEST_POWER and not (base == ZERO and exponent <= 0):
         if exponent == ZERO:
             return ONE

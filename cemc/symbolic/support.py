@@ -18,6 +18,7 @@ from cemc.notation.nodes import (
     Select,
     Weight,
     all_of,
+    negation,
 )
 from cemc.notation.walk import substitute
 from cemc.symbolic.tables import Tables
@@ -42,7 +43,9 @@ class Support:
             truth, then, otherwise = node.args
             if otherwise == ZERO:
                 return all_of(truth, self(then))
-            return self(otherwise) if then == ZERO else _either(self(then), self(otherwise))
+            if then == ZERO:
+                return all_of(negation(truth), self(otherwise))
+            return _either(self(then), self(otherwise))
         if isinstance(node, TRUTHS):
             return node
         if isinstance(node, (Weight, FirstMaximum)):

@@ -7,6 +7,7 @@ import itertools
 import math
 import random
 import tempfile
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -73,6 +74,8 @@ def compare_text(text: str, seed: int, shortest: int = 1) -> str:
     lengths = {axis.name: shortest + (seed + number) % 4 for number, axis in enumerate(energy.runtime_axes)}
     batch: tuple[int, ...] = ((), (2,))[seed % 2]
     configuration = draw(energy, seed, sizes, lengths, batch)
+    if seed % 4 == 3:
+        configuration = with_zeros(configuration, seed)
     found = disagreement(energy, layer_class, configuration, seed, largest=1e5)
     if (
         not found
@@ -81,6 +84,19 @@ def compare_text(text: str, seed: int, shortest: int = 1) -> str:
     ):
         return f"{configuration.describe()}\nsaid to be causal, but reads later tokens"
     return found
+
+
+def with_zeros(configuration: Configuration, seed: int) -> Configuration:
+    """With some entries of the states exactly 0, and all those of the first token: where kinks and roots have their
+    conventions."""
+    generator = torch.Generator().manual_seed(seed)
+    states = {}
+    for name, value in configuration.states.items():
+        zeroed = value.detach().masked_fill(torch.rand(value.shape, generator=generator) < 0.3, 0.0)
+        if zeroed.ndim > 1:
+            zeroed.select(-2, 0).zero_()
+        states[name] = zeroed.requires_grad_()
+    return replace(configuration, states=states)
 
 
 def reads_the_future(energy: Energy, layer_class: Any, configuration: Configuration, cut: int) -> bool:
@@ -114,4 +130,4 @@ def _replaced(energy: Energy, name: str, value: torch.Tensor, cut: int, seed: in
     return torch.cat((value.detach().narrow(axis, 0, cut), other), axis)
 
 
-__all__ = ["compare_text", "compiled", "disagreement", "draw", "reads_the_future"]
+__all__ = ["compare_text", "compiled", "disagreement", "draw", "reads_the_future", "with_zeros"]
