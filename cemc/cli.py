@@ -55,6 +55,8 @@ def _run(arguments: Sequence[str] | None) -> int:
         gc.disable()
         gc.freeze()
         return _each(options.files, _Compile(options.out, len(options.files) > 1))
+    if options.command == "kernels":
+        return _each(options.files, _Kernels(options.target, options.width, options.dtype))
     return _each(options.files, _Check(options.seed, options.device))
 
 
@@ -75,7 +77,25 @@ def _parser() -> argparse.ArgumentParser:
     check.add_argument("files", nargs="+", metavar="FILE", help="a .cem file")
     check.add_argument("--seed", type=int, default=0, metavar="N", help="another choice of random inputs")
     check.add_argument("--device", default="cpu", metavar="DEVICE", help="where the layer runs (default: cpu)")
+    from cemc.inspection.chips import CHIPS, DTYPES
+
+    kernels = commands.add_parser("kernels", help="what the Triton kernels become on a GPU", allow_abbrev=False)
+    kernels.add_argument("files", nargs="+", metavar="FILE", help="a .cem file")
+    kernels.add_argument("--target", required=True, choices=list(CHIPS), metavar="GPU",
+                         help=", ".join(f"{chip.name} ({chip.says})" for chip in CHIPS.values()))  # fmt: skip
+    kernels.add_argument("--width", type=_width, default=64, metavar="N", help="of a head, 1 to 256 (default: 64)")
+    kernels.add_argument("--dtype", choices=DTYPES, default="bfloat16", metavar="DTYPE",
+                         help=f"{', '.join(DTYPES)} (default: bfloat16)")  # fmt: skip
     return parser
+
+
+def _width(text: str) -> int:
+    from cemc.inspection.chips import MOST_WIDTH
+
+    width = int(text) if text.isdecimal() else 0
+    if not 1 <= width <= MOST_WIDTH:
+        raise argparse.ArgumentTypeError(f"expected a number from 1 to {MOST_WIDTH}, got {text!r}")
+    return width
 
 
 def _each(files: Sequence[str], run: Callable[[str], int]) -> int:
@@ -194,3 +214,30 @@ def _print_report(report: CheckReport) -> None:
         print(f"    gradient to {', '.join(f'{name} {error:.1e}' for name, error in report.gradients.items())}")
     if not report.passed:
         print(f"    worst: {report.worst}")
+
+
+class _Kernels:
+    """Compiles the kernels of one file for a GPU, and prints what they need of it."""
+
+    def __init__(self, target: str, width: int, dtype: str) -> None:
+        self.target, self.width, self.dtype = target, width, dtype
+
+    def __call__(self, path: str) -> int:
+        from cemc.inspection.run import Unavailable, inspect_file
+        from cemc.inspection.table import lines_of
+
+        try:
+            inspections = inspect_file(path, self.target, self.width, self.dtype)
+        except Unavailable as error:
+            print(f"cemc: error: {error}", file=sys.stderr)
+            return WRONG_COMMAND
+        print(f"{path}: {self.dtype} on {self.target}")
+        for line in lines_of(inspections):
+            print(line)
+        for each in inspections:
+            for line in each.errors:
+                print(f"cemc: error: {path}: {each.energy}: {line}", file=sys.stderr)
+        if not any(each.kernels or each.errors for each in inspections):
+            print(f"cemc: error: {path}: there are no kernels to compile", file=sys.stderr)
+            return WRONG_FILE
+        return WRONG_FILE if any(each.errors for each in inspections) else DONE

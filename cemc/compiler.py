@@ -39,7 +39,8 @@ class Result:
     """What came of one energy. `recognised`: a sentence for each structure found; `reasons`: why others were not.
     `causal`: what the class says of itself; `later`: if it is not, where the energy reads later tokens, rendered.
 
-    `code` is the text of the module, `kernels` that of the file of Triton kernels beside it, empty if there are none.
+    `code` is the text of the module, `kernels` that of the file of Triton kernels beside it, empty if there are none:
+    `no_kernels` says why.
     `path` is the module written, None if none was asked for. `warnings` are rendered diagnostics.
     """
 
@@ -53,6 +54,7 @@ class Result:
     causal: bool
     warnings: tuple[str, ...]
     later: tuple[str, ...] = ()
+    no_kernels: tuple[str, ...] = ()
     path: str | None = None
 
 
@@ -165,6 +167,7 @@ def _compile_energy(energy: typed.Energy, warnings: tuple[str, ...], trace: Trac
         causal=generic.causal,
         warnings=warnings,
         later=() if generic.causal else tuple(render(note, energy.source) for note in later_reads(energy)),
+        no_kernels=plan.no_kernels,
     )
 
 

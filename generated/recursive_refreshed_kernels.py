@@ -6,6 +6,7 @@ computed again.
 """
 
 import math
+import os
 import re
 from contextlib import nullcontext
 
@@ -21,35 +22,95 @@ LOG2E = tl.constexpr(1.4426950408889634)
 INTERPRETED = triton.knobs.runtime.interpret
 """Whether the kernels run in Triton's interpreter, on the CPU."""
 
+PRECISE = "tf32x3" if torch.version.hip is None else "ieee"
+"""How products in float32 are made: in full precision, of three products in tf32 on NVIDIA's matrix units."""
 
-def blocks(kind: str, width: int, element_size: int) -> dict[str, int]:
-    """Rows and columns of a tile, warps and stages, for kernels with tiles `width` wide."""
+AUTOTUNE = os.environ.get("CEMC_AUTOTUNE", "0") != "0"
+"""Whether the first call of a kernel times all its configurations and takes the fastest."""
+
+
+# Rows and columns of a tile, warps, stages of loads; before them for how many bytes at most that a column's tiles have.
+_TILES = {
+    "forward": (
+        (256, 128, 64, 8, 3),
+        (256, 64, 64, 4, 2),
+        (512, 64, 64, 8, 2),
+        (512, 64, 32, 4, 2),
+        (1024, 32, 32, 4, 2),
+        (2048, 32, 16, 4, 2),
+        (8192, 16, 16, 4, 1),
+    ),
+    "backward": (
+        (128, 64, 64, 4, 2),
+        (512, 64, 64, 8, 2),
+        (512, 64, 32, 4, 2),
+        (1024, 32, 32, 4, 2),
+        (2048, 32, 16, 4, 2),
+        (8192, 16, 16, 4, 1),
+    ),
+    "table": ((8192, 16, 32, 4, 2), (8192, 16, 32, 4, 1)),
+}
+
+
+def configurations(kind: str, width: int, element_size: int) -> list[dict[str, int]]:
+    """What a kernel can be launched with, the best first. `width`: of the tiles that a column has, together."""
     if INTERPRETED:
-        return {"ROWS": 16, "COLUMNS": 32} if kind == "table" else {"ROWS": 32, "COLUMNS": 32}
-    wide = width * element_size > 128
-    if kind == "forward":
-        return {"ROWS": 128, "COLUMNS": 32 if wide else 64, "num_warps": 8 if wide else 4, "num_stages": 2}
-    if kind == "table":
-        return {"ROWS": 16, "COLUMNS": 32, "num_warps": 4, "num_stages": 2}
-    return {"ROWS": 64, "COLUMNS": 32 if wide else 64, "num_warps": 4, "num_stages": 2}
+        return [{"ROWS": 16, "COLUMNS": 32} if kind == "table" else {"ROWS": 32, "COLUMNS": 32}]
+    # Products in float32 are made of three, whose parts are in registers at the same time.
+    size = width * element_size * (3 if element_size == 4 else 1)
+    tiles = _TILES[kind if kind in _TILES else "backward"]
+    names = ("ROWS", "COLUMNS", "num_warps", "num_stages")
+    return [dict(zip(names, tile, strict=True)) for most, *tile in tiles if size <= most]
 
 
 def _launch(kernel, kind, length, places, like, width, arguments, constants):
-    """Runs a kernel for each block of `length` rows or columns at each of `places`; its tiles are `width` wide."""
+    """Runs a kernel for each block of `length` rows or columns at each of `places`, its columns' tiles `width` wide."""
     if length == 0 or places == 0:
         return
-    config = blocks(kind, width, like.element_size())
     double = like.dtype == torch.float64
-    precise = like.dtype == torch.float32 and torch.version.hip is None and not INTERPRETED
-    step = config["COLUMNS" if kind == "columns" else "ROWS"]
-    with torch.get_device_module(like.device).device(like.device) if like.is_cuda else nullcontext():
-        kernel[(triton.cdiv(length, step) * places,)](
+    precise = like.dtype == torch.float32 and not INTERPRETED
+
+    def run(config):
+        step = config["COLUMNS" if kind == "columns" else "ROWS"]
+        return kernel[(triton.cdiv(length, step) * places,)](
             *arguments,
             **constants,
             ACC=tl.float64 if double else tl.float32,
-            PRECISION="tf32x3" if precise else "ieee",
+            PRECISION=PRECISE if precise else "ieee",
             **config,
         )
+
+    key = (kernel.fn, width, like.dtype, like.device)
+    with torch.get_device_module(like.device).device(like.device) if like.is_cuda else nullcontext():
+        if key in _chosen:
+            run(_chosen[key])
+        else:
+            _chosen[key] = _choose(run, configurations(kind, width, like.element_size()))
+
+
+_chosen: dict[tuple[object, ...], dict[str, int]] = {}
+
+
+def _choose(run, candidates):
+    """Runs a kernel with the first configuration that fits and keeps everything in registers, or else the one that
+    spills the least, or the fastest where that is asked for; returns it."""
+    if len(candidates) == 1:
+        run(candidates[0])
+        return candidates[0]
+    costs = []
+    for number, config in enumerate(candidates):
+        try:
+            spilled = run(config).n_spills
+        except triton.OutOfResources:
+            if number == len(candidates) - 1 and not costs:
+                raise
+            continue
+        if spilled == 0 and not AUTOTUNE:
+            return config
+        costs.append((triton.testing.do_bench(lambda config=config: run(config)) if AUTOTUNE else spilled, number))
+    best = candidates[min(costs)[1]]
+    run(best)
+    return best
 
 
 def _accumulated(u: Tensor) -> torch.dtype:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from cemc.emit.names import free_name
-from cemc.emit.operators import operator
+from cemc.emit.operators import SMALLEST, operator
 from cemc.emit.tile import TilePrinter
 from cemc.emit.wrap import wrapped
 from cemc.program import nodes
@@ -394,7 +394,8 @@ class Kernel:
         axis = 0 if kind == "column" else 1
         side.updates.append(f"{gradient} += tl.sum(tl.where(inside, <{gradient}_part>, 0.0), {axis})")
         if kind == "scalar":
-            side.stores.append(f"tl.store({gradient}_out + place * blocks + block, tl.sum({gradient}, 0))")
+            at = f"place * tl.cdiv(row_count, {SMALLEST}) + block"
+            side.stores.append(f"tl.store({gradient}_out + {at}, tl.sum({gradient}, 0))")
         else:
             token, count = ("row", "row_count") if kind == "row" else ("column", "column_count")
             side.stores.append(

@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from cemc.emit.kernels import Input, Kernel
 
 
+SMALLEST = 16
+"""Rows of the smallest tile: blocks of rows are at most as many as tiles of these."""
+
+
 def operator(kernel: Kernel) -> dict[str, Any]:
     """What the template asks about the operators of a kernel."""
     tensors = [each.argument for each in kernel.inputs]
@@ -122,8 +126,7 @@ def _gradient_made(kernel: Kernel, learned: list[Input], like: str) -> list[str]
         if each.kind == "sink":
             lines.append(f"{name} = ({each.argument}.to(delta.dtype) - log_sum_exp).exp() * delta")
         elif each.kind == "scalar":
-            blocks_ = f'blocks("rows", {_padded(kernel)}, {like}.element_size())["ROWS"]'
-            size = f"triton.cdiv(rows, {blocks_})"
+            size = f"triton.cdiv(rows, {SMALLEST})"
             lines.append(f"{name} = {each.argument}.new_zeros(batch, heads, {size}, dtype=_accumulated({like}))")
         else:
             lines.append(
@@ -133,9 +136,9 @@ def _gradient_made(kernel: Kernel, learned: list[Input], like: str) -> list[str]
 
 
 def _padded(kernel: Kernel) -> str:
-    """The padded width of the widest tile."""
-    each = [f"_padded({_length(kernel, w.axis)})" for w in kernel.widths]
-    return each[0] if len(each) == 1 else f"max({', '.join(each)})" if each else "16"
+    """The padded width of the tiles that a column has, together."""
+    lengths = [_length(kernel, key.width.axis) for key in kernel.keys if key.width is not None]
+    return " + ".join(f"_padded({length})" for length in lengths) or "16"
 
 
 def _gradient_after(kernel: Kernel, learned: list[Input]) -> list[str]:
