@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -19,7 +20,8 @@ FLOOR = 1e-12
 # Of the largest tensor compared along with it (at least 1): what is mathematically 0 is seldom computed as exactly 0.
 ROUNDING = 1e-13
 LARGEST_ROUNDING = 1e-5  # of the reference, or of what it cancels to; more is never put down to rounding
-CANCELLED = 1e-6  # of the largest tensor compared along with it: a reference below this has cancelled
+CANCELLED = 1e-3  # of the largest tensor compared along with it: a reference below this has cancelled
+JITTERED = 3  # evaluations of the oracle with other last digits
 SAFETY = 10.0  # how much worse than the oracle's another correct evaluation may be
 
 # A group of quantities computed by one call, such as the new states: {name: value}.
@@ -122,11 +124,8 @@ class Comparison:
             name: torch.randn(state.shape, dtype=torch.float64, generator=generator).requires_grad_()
             for name, state in configuration.states.items()
         }
-        groups = oracle_groups(energy, configuration, self.context, steps)
-        self._single: dict[str, dict[str, Tensor]] = {}
-        self.reference = {
-            name: self._evaluate(name, group(), self._inputs(configuration.raw)) for name, group in groups.items()
-        }
+        self._others: list[tuple[dict[str, dict[str, Tensor]], float]] = []
+        self.reference = self._oracle(configuration, self.context, torch.float64)
 
     @property
     def magnitude(self) -> float:
@@ -136,9 +135,9 @@ class Comparison:
     def errors(self, layer: Any, device: str = "cpu") -> dict[str, float]:
         """Relative error of each value ("update: x", "E in context: E") and gradient ("update to Q").
 
-        Where rounding alone makes more than the tolerance, as the oracle's own error in single precision shows, the
-        error is given in units of that: it says nothing about the module."""
-        inputs = self._inputs(dict(layer.named_parameters()))
+        Where rounding alone makes more than the tolerance, as the oracle's own errors show, the error is given in units
+        of that: it says nothing about the module."""
+        inputs = _inputs(self.configuration, self.context, dict(layer.named_parameters()))
         errors = {}
         groups = layer_groups(self.energy, layer, self.configuration, self.context, self.steps, device)
         for name, group in groups.items():
@@ -154,20 +153,33 @@ class Comparison:
         return errors
 
     def _rounding(self, name: str, quantity: str, scale: float) -> float:
-        """What rounding does to a relative error in float64, estimated from what it does in float32."""
-        if not self._single:
-            groups = oracle_groups(self.energy, self.configuration, self.context, self.steps, torch.float32)
-            inputs = self._inputs(self.configuration.raw)
-            self._single |= {each: self._evaluate(each, group(), inputs) for each, group in groups.items()}
-        error = relative_error(self._single[name][quantity], self.reference[name][quantity], scale)
-        ratio = torch.finfo(torch.float64).eps / torch.finfo(torch.float32).eps
-        return error * ratio if math.isfinite(error) else 0.0
+        """What rounding does to a relative error in float64, estimated from what it does in float32, and from what
+        changes in the last digits of all arguments do: where a value is mathematically 0, either may happen to show
+        nothing."""
+        if not self._others:
+            ratio = torch.finfo(torch.float64).eps / torch.finfo(torch.float32).eps
+            self._others.append((self._oracle(self.configuration, self.context, torch.float32), ratio))
+            for seed in range(JITTERED):
+                generator = torch.Generator().manual_seed(seed)
+                context = {each: _jittered(value, generator) for each, value in self.context.items()}
+                configuration = replace(
+                    self.configuration,
+                    states={each: _jittered(v, generator) for each, v in self.configuration.states.items()},
+                    givens={each: _jittered(v, generator) for each, v in self.configuration.givens.items()},
+                    raw={each: _jittered(v, generator) for each, v in self.configuration.raw.items()},
+                )
+                self._others.append((self._oracle(configuration, context, torch.float64), 1.0))
+        reference = self.reference[name][quantity]
+        errors = [relative_error(each[name][quantity], reference, scale) * ratio for each, ratio in self._others]
+        return max(error if math.isfinite(error) else 0.0 for error in errors)
 
-    def _inputs(self, parameters: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """What training gradients go to."""
-        context = {f"context {name}": value for name, value in self.context.items()}
-        floats = {name: value for name, value in self.configuration.givens.items() if value.requires_grad}
-        return {**self.configuration.states, **context, **floats, **parameters}
+    def _oracle(
+        self, configuration: Configuration, context: Mapping[str, Tensor], dtype: torch.dtype
+    ) -> dict[str, dict[str, Tensor]]:
+        """The oracle's values and gradients at other arguments, or in another precision."""
+        groups = oracle_groups(self.energy, configuration, context, self.steps, dtype)
+        inputs = _inputs(configuration, context, configuration.raw)
+        return {each: self._evaluate(each, group(), inputs) for each, group in groups.items()}
 
     def _evaluate(self, group: str, values: Mapping[str, Tensor], inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Values, and the gradients to all inputs of one random projection of them; of a random projection of those
@@ -181,6 +193,23 @@ class Comparison:
             second = _gradients(gradients, inputs, generator, False)
             results |= {f" twice to {name}": gradient for name, gradient in second.items()}
         return results
+
+
+def _inputs(
+    configuration: Configuration, context: Mapping[str, Tensor], parameters: Mapping[str, Tensor]
+) -> dict[str, Tensor]:
+    """What training gradients go to."""
+    contexts = {f"context {name}": value for name, value in context.items()}
+    floats = {name: value for name, value in configuration.givens.items() if value.requires_grad}
+    return {**configuration.states, **contexts, **floats, **parameters}
+
+
+def _jittered(value: Tensor, generator: torch.Generator) -> Tensor:
+    """Another number within a few units in the last place of each; labels as they are."""
+    if not value.is_floating_point():
+        return value
+    steps = torch.randint(-4, 5, value.shape, generator=generator).to(value.dtype)
+    return (value.detach() * (1 + steps * torch.finfo(value.dtype).eps)).requires_grad_(value.requires_grad)
 
 
 def _gradients(

@@ -138,3 +138,31 @@ def test_drawn_configurations_fit_the_energy() -> None:
     again = draw(energy, 3, batch=(2, 3))
     assert torch.equal(again.states["x"], draw(energy, 3, batch=(2, 3)).states["x"])
     assert draw_sizes(energy, python_random.Random(5)) == draw_sizes(energy, python_random.Random(5))
+
+
+NOTHING = """
+energy nothing(d) {
+  state x[token, d]
+  given c[token, d]
+  q[i in d, j in token] = cos(logsumexp[k in token](norm2(x[k])))
+  E[i] = norm2(normalize(c[i]) - layernorm(sum[j in d](c[i, j]) * q2)) + norm2(x[i]) / 2
+  q2[i in d] = q[i, 0]
+}
+"""
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_noise_of_what_is_mathematically_nothing_is_no_error(seed: int) -> None:
+    """The update is 0, of terms that layernorm makes a million times larger in its second derivative: any two ways to
+    compute it differ by all of it. An error that is not noise is seen all the same."""
+    energy = typed(NOTHING)
+    configuration = draw(energy, seed, {"d": 4}, {"token": 3})
+    comparison = Comparison(energy, configuration, seed, second=True)
+    from tests.emit.support import layer_class
+
+    layer = build(layer_class(NOTHING), configuration, "generic")
+    assert all(error < TOLERANCE for error in comparison.errors(layer).values())
+    forward = layer.forward
+    layer.forward = lambda x, **givens: forward(x, **givens) + 1e-8 * x
+    errors = comparison.errors(layer)
+    assert errors["update: x"] > TOLERANCE and errors["update to x"] > TOLERANCE
