@@ -176,7 +176,8 @@ def _with_subscripts(node: tree.Name, axes: tuple[Axis, ...], done: tuple[Expr, 
                 return f"write {text}, and bind `{free[0]}` too: `{inner[:-1]}, {free[0]}](…)`"
             return f"write {text}, with `{free[0]}` bound on the left or by a reduction"
         parts.append(fitting[0])
-    return f"write `{node.text}[{', '.join(parts)}]`"
+    have = f"; its axes are {names(axes)}" if len(axes) > 2 and done else ""
+    return f"write `{node.text}[{', '.join(parts)}]`{have}"
 
 
 def _unknown(node: tree.Name, context: Context, subscripted: bool) -> Expr:

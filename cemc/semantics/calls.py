@@ -177,6 +177,9 @@ def _product(node: tree.Call, name: str, arguments: list[Expr], context: Context
                 advice = "for numbers write `u ^ 2`" if name == "norm2" else "for numbers write `*`"
             elif subscript := arithmetic.missing_subscript(argument, context):
                 advice = f"is a subscript missing? `{subscript}`"
+            elif name == "dot" and len(arguments) == 2 and sorted(len(each.shape) for each in arguments) == [1, 2]:
+                left, right = (context.text(each.span) for each in arguments)
+                advice = f"a matrix times a vector is `{left} @ {right}`"
             elif name != "outer":
                 advice = "sum over the further axes: " + (
                     "`sum[k](norm2(A[k]))`" if name == "norm2" else "`sum[k](dot(A[k], B[k]))`"

@@ -81,6 +81,8 @@ def number(node: tree.Node, place: str, table: Table, errors: list[Diagnostic], 
             if table.find(function.text) is None:
                 near = closest(function.text, SIGNATURES)
                 advice = f"did you mean `{near}`?" if near else None
+                if function.text in ("normal", "uniform"):
+                    advice = f"a random start is written with `~`: `~ {function.text}(…, …)`"
                 errors.append(UnknownName(function.span, function.text, suggestion=advice))
                 return poison(node.span)
             return fault(function.span, f"`{function.text}(…)`")

@@ -154,7 +154,10 @@ def _binder(entry: tree.Node, context: Context) -> tuple[Variable | None, list[C
     table = next((name for name in _names(entry) if _has_axes(name, context)), None)
     if table is not None:
         return bind(table, None, context), []  # reports that the name is taken
-    why = "a binder introduces a new index, and every name here is known already"
+    lost = next((name for name in _names(entry) if _may_be_new(name, context)), None)
+    if lost is not None:
+        return bind(lost, None, context, silent=True), []  # declared, or not, where the file cannot be read
+    why = "a binder introduces a new index, and there is none here"
     context.fault(NotABinder(entry.span, why, suggestion="conditions follow `if`, after the binders"))
     condition(entry, context)
     return None, []
@@ -166,8 +169,13 @@ def _has_axes(name: tree.Name, context: Context) -> bool:
     return declared is not None and declared.kind in WITH_AXES and declared.axes != ()
 
 
+def _may_be_new(name: tree.Name, context: Context) -> bool:
+    declared = context.table.find(name.text)
+    return declared is not None and declared.kind == "lost" and name.text not in context.scope.visible
+
+
 def _new_names(node: tree.Node, context: Context) -> list[tree.Name]:
-    """The names in a binder that nothing has declared, each at its first place."""
+    """The names in a binder that nothing has declared, each at its first place; an index has no subscripts."""
     found: dict[str, tree.Name] = {}
     for name in _names(node):
         known = name.text in context.scope.visible or name.text in context.arguments or name.text in SIGNATURES
@@ -182,6 +190,8 @@ def _names(node: tree.Node) -> Iterator[tree.Name]:
     elif isinstance(node, tree.Call):
         for argument in node.arguments:
             yield from _names(argument)
+    elif isinstance(node, tree.Subscript) and isinstance(node.base, tree.Name):
+        yield from _names(node.bracket)
     else:
         for child in tree.children(node):
             yield from _names(child)

@@ -70,6 +70,8 @@ def explain(place: Place) -> Diagnostic:
     if token.type == "LSQB" and previous is not None and previous.type in _HOLDS and accepts == {"NAME"}:
         what = f"`{previous}` is a reserved word and cannot be a name"
         return Unexpected(span_of(previous), what, suggestion=f"write `{previous}_`; an input is `given m[token]`")
+    if previous is not None and previous.type == "NAME" and accepts == {"EQUAL"} and place.begins_line:
+        return Unexpected(span_of(previous), f"`{_short(previous)}` needs a value: `{_short(previous)} = …`")
     if _is_reserved(place):
         return ReservedName(span, str(token), suggestion=f"write `{token}_`")
     special = _special(place)
@@ -147,6 +149,14 @@ def _special(place: Place) -> tuple[str, str | None] | None:
         return _colon(place)
     if place.after_expression:
         return _after_expression(place)
+    if token.type == "IF" and before == "COMMA" and place.inside:
+        return "`if` after a comma", "a condition follows the binders without one: `sum[j if j < i](…)`"
+    if before == "NAME" and accepts == {"LPAR"}:
+        return _after_energy_name(place)
+    if token.type == "LSQB" and before == "NAME" and accepts == {"RPAR", "COMMA"}:
+        return "`[` after an argument", "the arguments of a function are numbers: `function f(z) = …`"
+    if token.type == "LBRACE" and before == "RPAR" and accepts == {"EQUAL"}:
+        return "`{` where `=` was due", "a function is `function f(z) = …`"
     if token.type == "SLASH" and before == "SLASH":
         return "there is no `//`", "`/` divides; in the default of a header name it must divide exactly"
     if before in _HOLDS and accepts == {"LPAR"}:
@@ -164,7 +174,8 @@ def _special(place: Place) -> tuple[str, str | None] | None:
     if token.type == "NUMBER" and "NAME" in accepts and not place.before_expression:
         sizes = "sizes are header names: `energy name(d, r = 3)`" if before in ("LSQB", "LPAR", "COMMA") else None
         random = "write `~ normal(mean, std)` or `~ uniform(lo, hi)`" if before == "TILDE" else None
-        return f"{found} where a name should stand", sizes or random
+        named = "a name does not begin with a digit" if before == "ENERGY" else None
+        return f"{found} where a name should stand", sizes or random or named
     if before in ("GRAD", "INTEGRAL") and accepts == {"LSQB"}:
         return f"{found} cannot follow `{place.previous}`", {
             "GRAD": "a gradient is `grad[x](E)`",
@@ -230,6 +241,16 @@ def _kind_of_input(token: Token) -> tuple[str, str | None]:
     return f"{_found(token)} where only `int` may stand", "labels are `int`; for numbers, leave the `:` out"
 
 
+def _after_energy_name(place: Place) -> tuple[str, str | None] | None:
+    """The token follows the name of an energy, where its brackets are due; or that of a distribution."""
+    token, previous = place.token, place.previous
+    if token.type == "LBRACE":
+        return "`{` where `(` was due", f"header names stand in brackets: `energy {previous}(d) {{ … }}`"
+    if token.type in _OPERATORS:
+        return f"{_found(token)} cannot stand in a name", "names are letters, digits and underscores"
+    return None
+
+
 def _after_first_name(place: Place) -> tuple[str, str | None] | None:
     """The token follows the first word of a statement."""
     token, previous, found = place.token, place.previous, _found(place.token)
@@ -246,10 +267,10 @@ def _after_first_name(place: Place) -> tuple[str, str | None] | None:
 
 def _after_left_side(place: Place) -> tuple[str, str | None] | None:
     """The token follows `name[indices]` at the beginning of a statement."""
-    if place.token == "==":
-        return "`==` compares; it defines nothing", "write `=`"
     if place.token.type in ("PLUS", "MINUS", "STAR", "SLASH"):
         return f"{_found(place.token)} cannot stand left of `=`", f"write `x[i] = x[i] {place.token} …`"
+    if place.token.type == "COMPARE":
+        return f"{_found(place.token)} compares; it defines nothing", "write `=`"
     if place.token.type == "COLON":
         return "`:` cannot stand left of `=`", "a definition is `z[i] = …`"
     return None
@@ -282,6 +303,8 @@ def _after_expression(place: Place) -> tuple[str, str | None] | None:
         if place.called is not None and before == "NAME":
             return f"`{previous} =`: arguments have no names", _arguments(place.called, str(previous))
         return "`=` may stand only after a name and its indices", "a definition is `z[i] = …`"
+    if token.type == "RPAR" and place.called in ("normal", "uniform") and "COMMA" in accepts:
+        return f"`{place.called}` takes two numbers", "write `normal(mean, std)` or `uniform(lo, hi)`"
     if token.type == "IF":
         return "`if` may stand only in the brackets of a reduction", "write `where(condition, a, b)`"
     if token.type in ("AND", "OR", "NOT", "IN"):
