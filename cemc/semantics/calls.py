@@ -178,8 +178,7 @@ def _product(node: tree.Call, name: str, arguments: list[Expr], context: Context
             elif subscript := arithmetic.missing_subscript(argument, context):
                 advice = f"is a subscript missing? `{subscript}`"
             elif name == "dot" and len(arguments) == 2 and sorted(len(each.shape) for each in arguments) == [1, 2]:
-                left, right = (context.text(each.span) for each in arguments)
-                advice = f"a matrix times a vector is `{left} @ {right}`"
+                advice = f"a matrix times a vector is `{' @ '.join(context.text(each.span) for each in arguments)}`"
             elif name != "outer":
                 advice = "sum over the further axes: " + (
                     "`sum[k](norm2(A[k]))`" if name == "norm2" else "`sum[k](dot(A[k], B[k]))`"
