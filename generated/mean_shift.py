@@ -18,6 +18,7 @@ Derived from it:
 
 Recognised:
 
+    pairwise: distances of pairs of vectors, without the difference of each pair: cdist
     pairwise: sums over pairs, by blocks of rows that are computed again in backward
 
 backend "torch" uses torch's fused operations for it; "generic" is differentiable any number of times.
@@ -124,17 +125,16 @@ class MeanShift(nn.Module):
         positions = torch.arange(n, device=x.device)  # [token]
         rows = torch.arange(n - x.shape[-2], n, device=x.device)  # [token]
         for repeat in range(steps):
-            term = -x  # [..., token, d]
-            all_term = term if cache is None else cache.extend((0, repeat), term, 2, -2)  # [..., token, d]
-            product = _by_blocks(
+            all_x = x if cache is None else cache.extend((0, repeat), x, 2, -2)  # [..., token, d]
+            total, product = _by_blocks(
                 self._rows,
-                (all_term, x, power, positions, rows),
-                rows=((), (-2,), (), (), (-1,)),
-                columns=((-2,), (), (), (-1,), ()),
-                results=(-2,),
+                (x, all_x, power, positions, rows),
+                rows=((-2,), (), (), (), (-1,)),
+                columns=((), (-2,), (), (-1,), ()),
+                results=(-1, -2),
                 causal=True,
-            )[0]
-            x = x - product
+            )
+            x = x - (total[..., None] * x - product)
         return x.to(dtype)
 
     def _update_generic(self, x: Tensor, steps: int, cache: _Cache | None) -> Tensor:
@@ -169,14 +169,13 @@ class MeanShift(nn.Module):
         E = -h.square() * _logsumexp(scores, positions <= positions[:, None], -1, empty=0.0)  # [..., token]
         return E.to(dtype)
 
-    def _rows(self, all_term: Tensor, x: Tensor, power: Tensor, positions: Tensor, rows: Tensor) -> tuple[Tensor]:
+    def _rows(self, x: Tensor, all_x: Tensor, power: Tensor, positions: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
         """What a block of rows reads from all columns."""
-        term = x[..., None, :] + all_term[..., None, :, :]  # [..., token, token, d]
-        scores = -0.5 * power * term.square().sum(-1)  # [..., token, token]
+        scores = -0.5 * power * _squared_distance(x, all_x)  # [..., token, token]
         mask = positions <= rows[:, None]  # [token, token]
         normaliser = _logsumexp(scores, mask, -1, empty=0.0)  # [..., token]
         weights = torch.exp(torch.where(mask, scores - normaliser[..., None], -math.inf))  # [..., token, token]
-        return (torch.einsum("...ij,...ijd->...id", weights, term),)
+        return (weights.sum(-1), weights @ all_x)
 
 
 def _size(name: str, value: int) -> int:
@@ -245,6 +244,11 @@ def _autocast_off(x: Tensor) -> torch.autocast | nullcontext[None]:
     """Suspends autocast: the layer casts by itself."""
     kind = x.device.type
     return torch.autocast(kind, enabled=False) if torch.amp.is_autocast_available(kind) else nullcontext()
+
+
+def _squared_distance(query: Tensor, key: Tensor) -> Tensor:
+    """[..., i, j]: the sum of (query_i - key_j)^2, exact for near vectors, and without their difference in memory."""
+    return torch.cdist(query, key, compute_mode="donot_use_mm_for_euclid_dist").square()
 
 
 def _by_blocks(

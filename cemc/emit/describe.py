@@ -16,6 +16,7 @@ _NAMES: dict[type[Node], str] = {
     nodes.Max: "maximum",
     nodes.FirstMax: "first",
     nodes.Attention: "attended",
+    nodes.Distance: "distance",
 }
 
 _OPERATIONS = {"add": "term", "mul": "term", "select": "chosen", "clamp_min": "clamped"}

@@ -78,7 +78,7 @@ class Printer:
                 return self._reductions.code(node)
             case nodes.Gather():
                 return self._gathering.code(node)
-            case nodes.Rotate() | nodes.Attention():
+            case nodes.Rotate() | nodes.Attention() | nodes.Distance():
                 return self._structured.code(node)
         raise AssertionError(type(node))
 

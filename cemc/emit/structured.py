@@ -1,4 +1,4 @@
-"""Rotations and attention."""
+"""Rotations, attention and distances."""
 
 from __future__ import annotations
 
@@ -14,18 +14,24 @@ if TYPE_CHECKING:
 
 
 class StructuredPrinter:
-    """Prints Rotate and Attention nodes."""
+    """Prints Rotate, Attention and Distance nodes."""
 
     def __init__(self, body: Body) -> None:
         self._body = body
         self._library, self._helper = body.context.library, body.context.helper
 
-    def code(self, node: nodes.Rotate | nodes.Attention) -> Code:
+    def code(self, node: nodes.Rotate | nodes.Attention | nodes.Distance) -> Code:
         match node:
             case nodes.Rotate():
                 return self._rotate(node)
             case nodes.Attention():
                 return self._attention(node)
+            case nodes.Distance():
+                # Both have the width last: the frame without the axis of the other one.
+                rank = len(node.dims)
+                query = self._body.placed(_without(node.query, rank - 1), rank)
+                key = self._body.placed(_without(node.key, rank - 2), rank)
+                return call(self._helper("_squared_distance"), query, key)
 
     # --------------------------------------------------------------------------------------------------- rotation
 
@@ -60,6 +66,11 @@ class StructuredPrinter:
         widths = {operand.node.dims[_last(operand)] for operand in (node.key, node.value)}
         helper = self._helper("_attention" if len(widths) == 1 else "_attention_padded")
         return call(helper, query, key, value, f"scale={scale.text}", f"causal={node.causal}")
+
+
+def _without(operand: Operand, position: int) -> Operand:
+    """An operand in a frame that lacks a position."""
+    return Operand(operand.node, tuple(p - (p > position) for p in operand.at))
 
 
 def _last(operand: Operand) -> int:

@@ -20,6 +20,7 @@ from cemc.program.nodes import (
     Branch,
     Cached,
     CumulativeSum,
+    Distance,
     Einsum,
     Expand,
     FirstMax,
@@ -221,6 +222,8 @@ class _Splitter:
                 contents |= {"key": self._placed(node.key, keys), "value": self._placed(node.value, keys)}
             case CumulativeSum():
                 contents["operand"] = self.visit(node.operand, roles)
+            case Distance():
+                contents |= {name: self._placed(contents[name], (*roles, False)) for name in ("query", "key")}
             case Gather():
                 contents |= self._gathered(node, roles)
             case Einsum():

@@ -398,6 +398,17 @@ class PairResult(Node):
 
 
 @dataclass(frozen=True, eq=False)
+class Distance(Node):
+    """Squared distances of vectors: the sum over the last frame position of (query - key)^2.
+
+    dims = shared dims + (query axis, key axis); the frame is these and the width. `query` lacks the key axis, `key` the
+    query axis."""
+
+    query: Operand
+    key: Operand
+
+
+@dataclass(frozen=True, eq=False)
 class Attention(Node):
     """Softmax attention over one token axis: sum_j softmax_j(scale * q_i . k_j) v_j, rows without keys 0.
 

@@ -7,10 +7,13 @@ from dataclasses import dataclass, replace
 
 from cemc.program.blocks import by_row_blocks
 from cemc.program.decode import Split, Unsupported, split_tokens
+from cemc.program.distances import without_differences
 from cemc.program.graph import Graph
 from cemc.program.nodes import Program, Recognition
 
 _BLOCKS = Recognition("pairwise", "sums over pairs, by blocks of rows that are computed again in backward")
+
+_DISTANCES = Recognition("pairwise", "distances of pairs of vectors, without the difference of each pair: cdist")
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,9 @@ class Schedule:
 def schedule(generic: Program, recognised: Program | None, runtime: frozenset[str], graph: Graph) -> Schedule:
     """Splits and blocks the programs. `runtime`: the names of the run-time axes."""
     base = recognised or generic
+    step = without_differences(base.step, graph)
+    if step is not None:
+        recognised = base = replace(base, step=step, recognised=(*base.recognised, _DISTANCES))
     try:
         plain = split_tokens(generic.step, runtime, graph)
         split = split_tokens(base.step, runtime, graph, turns=not generic.causal)

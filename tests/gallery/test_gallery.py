@@ -48,7 +48,7 @@ EXPECTED: dict[str, tuple[tuple[str, ...], bool]] = {
     "geglu": ((GATED,), True),
     "grouped_query": ((ROTARY,), True),
     "linear_attention": ((PAIRS,), True),
-    "mean_shift": ((PAIRS,), True),
+    "mean_shift": (("distances of pairs", PAIRS), True),
     "mixture_of_experts": ((GATED,), True),
     "modern_hopfield": (("softmax attention from token to patterns, the keys are the values",), True),
     "multi_query": ((ROTARY,), True),
