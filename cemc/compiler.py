@@ -151,7 +151,8 @@ def _compile_energy(energy: typed.Energy, warnings: tuple[str, ...], trace: Trac
         plan = passed(recognise.with_kernels(plan, runtime, graph))
     with trace.stage("emit") as passed:
         equations = symbolic.equations(derived)
-        files = passed(emit.emit_files(energy, plan, equations, found.reasons, __version__))
+        reasons = (*found.reasons, *plan.notes)
+        files = passed(emit.emit_files(energy, plan, equations, reasons, __version__))
         for text in (files.module, files.kernels):
             # What Python cannot read is a fault of ours, to be met here and not where the file is imported.
             compile(text, f"{energy.name}.py", "exec")
@@ -163,7 +164,7 @@ def _compile_energy(energy: typed.Energy, warnings: tuple[str, ...], trace: Trac
         code=files.module,
         kernels=files.kernels,
         recognised=recognised,
-        reasons=found.reasons,
+        reasons=reasons,
         causal=generic.causal,
         warnings=warnings,
         later=() if generic.causal else tuple(render(note, energy.source) for note in later_reads(energy)),

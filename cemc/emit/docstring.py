@@ -30,8 +30,10 @@ def docstring(
         lines += ["", "Recognised:", "", *_wrapped([f"{line.structure}: {line.sentence}" for line in recognised])]
         lines += [
             "",
-            'backend "torch" uses torch\'s fused operations for it; "generic" is differentiable any number of times.',
+            'Backend "torch" runs it so; "generic" is plain operations, differentiable any number of times.',
         ]
+        if reasons:
+            lines += ["", "Not one fused operation:", "", *_wrapped(reasons)]
     else:
         lines += ["", "Nothing was recognised, so all backends run the same plain operations of torch:", ""]
         lines += _wrapped(reasons)

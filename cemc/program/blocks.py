@@ -7,8 +7,6 @@ Computed by blocks of rows, and again in backward, it needs memory for one block
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from cemc.program.decode import TOKEN, Roles, Split
 from cemc.program.graph import Graph, in_order, operands
 from cemc.program.nodes import (
@@ -30,16 +28,7 @@ from cemc.program.stages import Stages, stages
 from cemc.program.window import Window, size_of
 
 
-@dataclass(frozen=True)
-class Blocked:
-    """`step` with RowBlocks nodes in it. `whole`: whether some sums over pairs are left that are computed for all rows
-    at once."""
-
-    step: dict[str, Node]
-    whole: bool
-
-
-def by_row_blocks(split: Split, runtime: frozenset[str], causal: bool, graph: Graph) -> Blocked | None:
+def by_row_blocks(split: Split, runtime: frozenset[str], causal: bool, graph: Graph) -> dict[str, Node] | None:
     """The step with each stage of its quadratic part as a RowBlocks node; None where there is none. Columns are
     dimensions over any of the `runtime` axes that are not rows."""
     order = in_order(split.step.values())
@@ -47,20 +36,16 @@ def by_row_blocks(split: Split, runtime: frozenset[str], causal: bool, graph: Gr
     outputs = {node.number for node in split.step.values()}
     regions = {stage: _inside(order, found, stage) for stage in sorted({found.stage[n] for n in found.below})}
     outside: dict[int, Node] = {}
-    whole = False
     for stage, inside in regions.items():
         results = _results(order, found, regions, stage, outputs)
         region = None if results is None else _region(split, order, inside, results, runtime, causal, graph)
         if region is None or results is None:
-            whole = True
             continue
         for n, node in enumerate(results):
             outside[node.number] = graph.make(
                 RowResult, hint=node.hint, dims=node.dims, batched=node.batched, kind=node.kind, blocks=region, result=n
             )
-    if not outside:
-        return None
-    return Blocked(rewrite(split.step, lambda node: outside.get(node.number), graph), whole)
+    return rewrite(split.step, lambda node: outside.get(node.number), graph) if outside else None
 
 
 def _inside(order: list[Node], found: Stages, stage: int) -> set[int]:

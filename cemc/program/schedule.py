@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 from cemc.program.blocks import by_row_blocks
 from cemc.program.decode import Split, Unsupported, split_tokens
 from cemc.program.distances import without_differences
-from cemc.program.graph import Graph
-from cemc.program.nodes import Program, Recognition
+from cemc.program.graph import Graph, in_order
+from cemc.program.nodes import Program, Recognition, Tensor
 
 _BLOCKS = Recognition("pairwise", "sums over pairs, by blocks of rows that are computed again in backward")
 
+_WHOLE = "something is computed for all pairs of tokens at once, in memory quadratic in the length"
 _DISTANCES = Recognition("pairwise", "distances of pairs of vectors, without the difference of each pair: cdist")
 
 
@@ -20,7 +21,8 @@ _DISTANCES = Recognition("pairwise", "distances of pairs of vectors, without the
 class Schedule:
     """`torch`: what backend "torch" runs, None where that is the generic program. `decodes`: all have caches in them;
     otherwise `refusal` says why the layer cannot decode. `split`: the generic step with its tokens split, if it can be.
-    `triton`: what backend "triton" runs, None where there are no kernels, and `no_kernels` says why."""
+    `triton`: what backend "triton" runs, None where there are no kernels, and `no_kernels` says why. `notes`: what
+    people should know of the memory it takes."""
 
     generic: Program
     torch: Program | None
@@ -29,6 +31,7 @@ class Schedule:
     split: Split | None = None
     triton: Program | None = None
     no_kernels: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def schedule(generic: Program, recognised: Program | None, runtime: frozenset[str], graph: Graph) -> Schedule:
@@ -47,9 +50,12 @@ def schedule(generic: Program, recognised: Program | None, runtime: frozenset[st
     if decodes:
         generic = replace(generic, step=plain.step)
     if blocks is not None:
-        torch: Program | None = replace(base, step=blocks.step, recognised=(*base.recognised, _BLOCKS))
+        torch: Program | None = replace(base, step=blocks, recognised=(*base.recognised, _BLOCKS))
     elif recognised is not None:
         torch = replace(recognised, step=split.step) if decodes else recognised
     else:
         torch = None
-    return Schedule(generic, torch, decodes, "" if decodes else "it reads later tokens", plain)
+    run = (torch or generic).step
+    whole = any(sum(a in runtime for a in n.dims) > 1 for n in in_order(run.values()) if not isinstance(n, Tensor))
+    refusal = "" if decodes else "it reads later tokens"
+    return Schedule(generic, torch, decodes, refusal, plain, notes=(_WHOLE,) if whole else ())

@@ -22,9 +22,10 @@ def feature_sentences(outputs: list[Node]) -> list[str]:
         if not isinstance(found.other, Map):
             continue
         matrix = found.matrix
-        ups = [p for p in map(_projection, _element_wise_inputs(found.other)) if p is not None]
+        inputs = _element_wise_inputs(found.other)
+        ups = [p for p in map(_projection, inputs) if p is not None]
         for up in ups:
-            if up.matrix is matrix and not up.summed & found.summed:
+            if up.matrix is matrix and not up.summed & found.summed and not _is_mixed(up.node, inputs):
                 names = ", ".join(dict.fromkeys(gate.matrix.name for gate in ups if gate.matrix is not matrix))
                 kind = f"gated MLP (gate {names})" if names else "element-wise energy of features"
                 sentence = f"{kind}, {matrix.name} is both the up and the down projection"
@@ -35,8 +36,9 @@ def feature_sentences(outputs: list[Node]) -> list[str]:
 
 @dataclass(frozen=True)
 class _Projection:
-    """A product of `other` with a parameter `matrix`, summed over the matrix's dimensions `summed`."""
+    """`node`, a product of `other` with a parameter `matrix`, summed over the matrix's dimensions `summed`."""
 
+    node: Node
     matrix: Tensor
     other: Node
     summed: frozenset[int]
@@ -49,8 +51,14 @@ def _projection(node: Node) -> _Projection | None:
         matrix = operand.node
         if isinstance(matrix, Tensor) and matrix.role == "parameter" and other.node.batched:
             summed = frozenset(n for n, position in enumerate(operand.at) if position not in node.output)
-            return _Projection(matrix, other.node, summed) if summed else None
+            return _Projection(node, matrix, other.node, summed) if summed else None
     return None
+
+
+def _is_mixed(up: Node, inputs: list[Node]) -> bool:
+    """Whether something else that enters depends on the features as well, so that these are mixed: a norm of them, or
+    what was read with them as queries."""
+    return any(node is not up and up in in_order([node]) for node in inputs)
 
 
 def _element_wise_inputs(node: Node) -> list[Node]:

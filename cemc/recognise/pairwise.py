@@ -52,6 +52,8 @@ def match_attention(node: Node, graph: Graph) -> Match | str | None:
     j = reduced[0]
     # From here on everything is placed in the frame of the weights.
     place = {p: n for n, p in enumerate(weights.at)}
+    if place[j] in softmax.normaliser.at:
+        return "softmax weights are summed over the queries, not the keys: a token moves as somebody else's key as well"
     if not _is_softmax_over(softmax, place[j]):
         return "the weights are normalised over more than one sum (an attention sink, or a gated normaliser)"
     scale, scores = _scaled(softmax.scores, graph)

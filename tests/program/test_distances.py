@@ -66,7 +66,9 @@ def test_as_exact_as_differences(name: str, spread: float) -> None:
     errors = []
     for backend in ("torch", "generic"):
         found = results(name, backend, x, torch.float32)
-        errors.append([float((a.double() - b).detach().square().mean().sqrt()) for a, b in zip(found, exact, strict=True)])
+        errors.append(
+            [float((a.double() - b).detach().square().mean().sqrt()) for a, b in zip(found, exact, strict=True)]
+        )
     for mine, eager, value in zip(*errors, exact, strict=True):
         assert mine <= 2 * eager + 3 * torch.finfo(torch.float32).eps * float(value.detach().square().mean().sqrt())
 
