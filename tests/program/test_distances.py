@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
@@ -31,8 +34,16 @@ OTHERS = {
 }
 
 
+ALL = {**ENERGIES, **OTHERS}
+
+
 def text(name: str) -> str:
-    return f"energy e(d, h = 2, r = 3, n = 5) {{ state x[token, d]\n{ {**ENERGIES, **OTHERS}[name] } }}"
+    return "energy e(d, h = 2, r = 3, n = 5) { state x[token, d]
+" + ALL[name] + " }"
+
+
+def rms(value: Tensor) -> float:
+    return float(value.detach().square().mean().sqrt())
 
 
 def results(name: str, backend: str, x: Tensor, dtype: torch.dtype) -> list[Tensor]:
@@ -46,7 +57,7 @@ def results(name: str, backend: str, x: Tensor, dtype: torch.dtype) -> list[Tens
 
 
 @pytest.mark.parametrize("tokens", [0, 1, 140])
-@pytest.mark.parametrize("name", {**ENERGIES, **OTHERS})
+@pytest.mark.parametrize("name", ALL)
 def test_equal_to_the_generic_program(name: str, tokens: int) -> None:
     assert ("cdist" in generated(text(name))) == (name in ENERGIES)
     x = torch.randn(2, tokens, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
@@ -66,11 +77,13 @@ def test_as_exact_as_differences(name: str, spread: float) -> None:
     errors = []
     for backend in ("torch", "generic"):
         found = results(name, backend, x, torch.float32)
-        errors.append(
-            [float((a.double() - b).detach().square().mean().sqrt()) for a, b in zip(found, exact, strict=True)]
-        )
+        errors.append([rms(a.double() - b) for a, b in zip(found, exact, strict=True)])
     for mine, eager, value in zip(*errors, exact, strict=True):
-        assert mine <= 2 * eager + 3 * torch.finfo(torch.float32).eps * float(value.detach().square().mean().sqrt())
+        assert mine <= 2 * eager + 3 * torch.finfo(torch.float32).eps * rms(value)
+
+
+def step(layer: Any, x: Tensor) -> None:
+    layer(x).sum().backward()
 
 
 def test_no_vector_for_each_pair() -> None:
@@ -79,5 +92,5 @@ def test_no_vector_for_each_pair() -> None:
     sizes = {}
     for d, layer in layers.items():
         x = torch.randn(1, 512, d, requires_grad=True)
-        sizes[d] = peak(lambda layer=layer, x=x: layer(x).sum().backward())
+        sizes[d] = peak(partial(step, layer, x))
     assert sizes[64] < sizes[2] + 30 * 512 * 62 * 4
