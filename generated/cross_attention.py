@@ -30,7 +30,11 @@ Recognised:
 
     pairwise: sums over pairs, by blocks of rows that are computed again in backward
 
-backend "torch" uses torch's fused operations for it; "generic" is differentiable any number of times.
+Backend "torch" runs it so; "generic" is plain operations, differentiable any number of times.
+
+Not one fused operation:
+
+    the mask is neither empty nor causal
 
 Triton kernels, in cross_attention_kernels.py: the sums over pairs. The rest is torch.
 """

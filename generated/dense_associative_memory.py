@@ -24,7 +24,7 @@ Recognised:
 
     feature: element-wise energy of features, M is both the up and the down projection
 
-backend "torch" uses torch's fused operations for it; "generic" is differentiable any number of times.
+Backend "torch" runs it so; "generic" is plain operations, differentiable any number of times.
 """
 
 from __future__ import annotations

@@ -37,7 +37,12 @@ Recognised:
     feature: element-wise energy of features, M is both the up and the down projection
     pairwise: sums over pairs, by blocks of rows that are computed again in backward
 
-backend "torch" uses torch's fused operations for it; "generic" is differentiable any number of times.
+Backend "torch" runs it so; "generic" is plain operations, differentiable any number of times.
+
+Not one fused operation:
+
+    softmax weights are summed over the queries, not the keys: a token moves as somebody else's key as well
+    the mask is neither empty nor causal
 
 Triton kernels, in energy_transformer_kernels.py: the sums over pairs. The rest is torch.
 """

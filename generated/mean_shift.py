@@ -21,7 +21,11 @@ Recognised:
     pairwise: distances of pairs of vectors, without the difference of each pair: cdist
     pairwise: sums over pairs, by blocks of rows that are computed again in backward
 
-backend "torch" uses torch's fused operations for it; "generic" is differentiable any number of times.
+Backend "torch" runs it so; "generic" is plain operations, differentiable any number of times.
+
+Not one fused operation:
+
+    the score is not a plain inner product of queries and keys
 
 There are no Triton kernels:
 

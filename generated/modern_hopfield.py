@@ -21,7 +21,7 @@ Recognised:
 
     pairwise: softmax attention from token to patterns, the keys are the values: scaled_dot_product_attention
 
-backend "torch" uses torch's fused operations for it; "generic" is differentiable any number of times.
+Backend "torch" runs it so; "generic" is plain operations, differentiable any number of times.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ Recognised:
 
     pairwise: causal softmax attention, the keys are the values, rotary positions: scaled_dot_product_attention
 
-backend "torch" uses torch's fused operations for it; "generic" is differentiable any number of times.
+Backend "torch" runs it so; "generic" is plain operations, differentiable any number of times.
 
 Triton kernels, in multi_query_kernels.py: the sums over pairs. The rest is torch.
 """

@@ -34,10 +34,13 @@ Derived from it:
 
 Recognised:
 
-    feature: element-wise energy of features, Q is both the up and the down projection
     pairwise: sums over pairs, by blocks of rows that are computed again in backward
 
-backend "torch" uses torch's fused operations for it; "generic" is differentiable any number of times.
+Backend "torch" runs it so; "generic" is plain operations, differentiable any number of times.
+
+Not one fused operation:
+
+    the score is not a plain inner product of queries and keys
 
 Triton kernels, in query_key_norm_kernels.py: the sums over pairs. The rest is torch.
 """

@@ -33,7 +33,11 @@ Recognised:
 
     pairwise: sums over pairs, by blocks of rows that are computed again in backward
 
-backend "torch" uses torch's fused operations for it; "generic" is differentiable any number of times.
+Backend "torch" runs it so; "generic" is plain operations, differentiable any number of times.
+
+Not one fused operation:
+
+    softmax weights are not summed as they are, but times something else that depends on the pair
 
 Triton kernels, in soft_capped_kernels.py: the sums over pairs. The rest is torch.
 """

@@ -31,7 +31,12 @@ Recognised:
 
     pairwise: sums over pairs, by blocks of rows that are computed again in backward
 
-backend "torch" uses torch's fused operations for it; "generic" is differentiable any number of times.
+Backend "torch" runs it so; "generic" is plain operations, differentiable any number of times.
+
+Not one fused operation:
+
+    softmax weights are not summed over exactly the axis they run over
+    something is computed for all pairs of tokens at once, in memory quadratic in the length
 
 There are no Triton kernels:
 

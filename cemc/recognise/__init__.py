@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from cemc.program.graph import Graph
-from cemc.program.nodes import Node, Program, Recognition
+from cemc.program.graph import Graph, in_order
+from cemc.program.nodes import Node, Program, Recognition, Weights
 from cemc.program.rewrite import rewrite
 from cemc.program.schedule import Schedule
 from cemc.recognise.feature import feature_sentences
@@ -40,8 +40,15 @@ def recognise(program: Program, graph: Graph) -> Recognised:
     for sentence in feature_sentences(list(step.values())):
         lines[sentence] = Recognition("feature", sentence)
     if not lines:
-        return Recognised(None, tuple(reasons) or ("no softmax over pair scores, no tied projection",))
+        return Recognised(None, tuple(reasons) or (_nothing(step),))
     return Recognised(replace(program, step=step, recognised=tuple(lines.values())), tuple(reasons))
+
+
+def _nothing(step: dict[str, Node]) -> str:
+    """Why there was nothing to look at."""
+    if any(isinstance(node, Weights) for node in in_order(step.values())):
+        return "softmax weights are not summed as they are, but times something else that depends on the pair"
+    return "no softmax over pair scores, no tied projection"
 
 
 def with_kernels(plan: Schedule, runtime: frozenset[str], graph: Graph) -> Schedule:

@@ -53,7 +53,7 @@ EXPECTED: dict[str, tuple[tuple[str, ...], bool]] = {
     "modern_hopfield": (("softmax attention from token to patterns, the keys are the values",), True),
     "multi_query": ((ROTARY,), True),
     "preconditioned": ((ROTARY,), True),
-    "query_key_norm": ((FEATURES.format("Q"), PAIRS), True),
+    "query_key_norm": ((PAIRS,), True),
     "recursive_held": ((ROTARY,), True),
     "recursive_refreshed": ((ROTARY,), True),
     "reglu": ((GATED,), True),

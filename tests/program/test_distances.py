@@ -38,8 +38,7 @@ ALL = {**ENERGIES, **OTHERS}
 
 
 def text(name: str) -> str:
-    return "energy e(d, h = 2, r = 3, n = 5) { state x[token, d]
-" + ALL[name] + " }"
+    return "energy e(d, h = 2, r = 3, n = 5) { state x[token, d]\n" + ALL[name] + " }"
 
 
 def rms(value: Tensor) -> float:
