@@ -6,12 +6,13 @@ each: to states, contexts, float givens and parameters.
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cemc.compiler import load
+from cemc.compiler import Result, compile_file, load
 from cemc.oracle.compare import TOLERANCE, Comparison, build
 from cemc.oracle.draw import draw
 from cemc.semantics import analyse
@@ -46,14 +47,26 @@ class CheckReport:
         return self.largest < TOLERANCE
 
 
+def backends_of(result: Result, device: str = "cpu") -> tuple[str, ...]:
+    """The backends that can be checked: "triton" too, where there are kernels and Triton interprets them, for only then
+    they run in float64."""
+    if not result.kernels or device != "cpu" or importlib.util.find_spec("triton") is None:
+        return BACKENDS
+    import triton
+
+    return (*BACKENDS, "triton") if triton.knobs.runtime.interpret else BACKENDS
+
+
 def check_file(
-    path: str | Path, seed: int = 0, rounds: int = 6, backends: Sequence[str] = BACKENDS, device: str = "cpu"
+    path: str | Path, seed: int = 0, rounds: int = 6, backends: Sequence[str] | None = None, device: str = "cpu"
 ) -> list[CheckReport]:
-    """Compiles a file and checks every energy in it on every backend."""
+    """Compiles a file and checks every energy in it on the `backends`, by default all that run here in float64."""
     source = read_source(path)
+    results = {result.name: result for result in compile_file(path)}
     reports = []
     for energy in analyse(parse(source), source).energies:
-        reports += check_energy(energy, load(path, energy.name), seed, rounds, backends, device)
+        chosen = backends_of(results[energy.name], device) if backends is None else backends
+        reports += check_energy(energy, load(path, energy.name), seed, rounds, chosen, device)
     return reports
 
 

@@ -126,7 +126,27 @@ def _padded(width: int) -> int:
 def _flat(u: Tensor, lead: torch.Size, axes: int) -> Tensor:
     """u with the axes before its last `axes` expanded to `lead`, and these as two: batch and head."""
     tail = u.shape[u.ndim - axes :]
-    return u.expand(*lead, *tail).reshape(math.prod(lead[:-1]), lead[-1] if lead else 1, *tail)
+    return u.expand(lead + tail).reshape(math.prod(lead[:-1]), lead[-1] if lead else 1, *tail)
+
+
+def _over_batches(operator):
+    """The rule for torch.func.vmap: what is mapped over becomes part of the batch axis."""
+
+    def rule(info, in_dims, *arguments):
+        count = info.batch_size
+
+        def folded(argument, dim):
+            if not isinstance(argument, Tensor):
+                return argument
+            argument = argument.expand(count, *argument.shape) if dim is None else argument.movedim(dim, 0)
+            return argument.flatten(0, 1)
+
+        results = operator(*(folded(argument, dim) for argument, dim in zip(arguments, in_dims, strict=True)))
+        if isinstance(results, Tensor):
+            return results.unflatten(0, (count, -1)), 0
+        return tuple(u.unflatten(0, (count, -1)) for u in results), (0,) * len(results)
+
+    return rule
 
 
 @triton.jit
@@ -484,6 +504,10 @@ def _(
     return query.new_empty(query.shape), key.new_empty(key.shape), scalar.new_empty(scalar.shape)
 
 
+_pairs_operator.register_vmap(_over_batches(_pairs_operator))
+_pairs_operator_gradient.register_vmap(_over_batches(_pairs_operator_gradient))
+
+
 class Pairs(torch.autograd.Function):
     """_pairs with its derivative."""
 
@@ -495,14 +519,14 @@ class Pairs(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx, inputs, output):
-        outputs = output
-        ctx.save_for_backward(*inputs[:3], *outputs)
+        ctx.save_for_backward(*inputs[:3], *output)
         ctx.numbers = inputs[3:]
 
     @staticmethod
     def backward(ctx, *gradients):
-        found = PairsGradient.apply(*gradients, *ctx.saved_tensors, *ctx.numbers)
-        d_query, d_key, d_scalar = found
+        # torch.compile cannot look into a function within a function, and does not need this one.
+        gradient = _pairs_operator_gradient if torch.compiler.is_compiling() else PairsGradient.apply
+        d_query, d_key, d_scalar = gradient(*gradients, *ctx.saved_tensors, *ctx.numbers)
         return d_query, d_key, d_scalar, None, None, None, None, None
 
 

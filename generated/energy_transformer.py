@@ -161,8 +161,8 @@ class EnergyTransformer(nn.Module):
             g = (term * torch.rsqrt(term.square().mean(-1, keepdim=True) + 1e-6)).to(low)  # [..., token, d]
             Kg = torch.einsum("...id,hrd->...hir", g, K)  # [..., heads, token, r]
             Qg = torch.einsum("...id,hrd->...hir", g, Q)  # [..., heads, token, r]
-            summed, log_sum_exp = _kernels.pairs_1(Qg, Kg.to(acc), beta=self.beta, rows=x.shape[-2], columns=n)
-            summed_2 = _kernels.pairs_2(Kg, Qg.to(acc), log_sum_exp, beta=self.beta, rows=x.shape[-2], columns=n)[0]
+            summed, log_sum_exp = _kernels.pairs_1(Qg, Kg, beta=self.beta, rows=x.shape[-2], columns=n)
+            summed_2 = _kernels.pairs_2(Kg, Qg, log_sum_exp, beta=self.beta, rows=x.shape[-2], columns=n)[0]
             full_summed_2 = summed_2.to(acc).transpose(-3, -2).to(low)  # [..., token, heads, r]
             full_summed = summed.to(acc).transpose(-3, -2).to(low)  # [..., token, heads, r]
             product = torch.einsum("...ihr,hrd->...id", full_summed_2, K).to(acc)  # [..., token, d]
@@ -311,7 +311,7 @@ def _load_kernels() -> Any:
         return "Triton is not installed (pip install triton)"
     if not path.is_file():
         return f"{path.name} is not beside this file"
-    name = f"{__name__.rpartition('.')[0]}.energy_transformer_kernels".lstrip(".")
+    name = f"{__name__}_kernels"
     if name not in sys.modules:
         spec = spec_from_file_location(name, path)
         module = sys.modules[name] = module_from_spec(spec)

@@ -311,7 +311,7 @@ def _load_kernels() -> Any:
         return "Triton is not installed (pip install triton)"
     if not path.is_file():
         return f"{path.name} is not beside this file"
-    name = f"{__name__.rpartition('.')[0]}.grouped_query_kernels".lstrip(".")
+    name = f"{__name__}_kernels"
     if name not in sys.modules:
         spec = spec_from_file_location(name, path)
         module = sys.modules[name] = module_from_spec(spec)

@@ -154,8 +154,9 @@ class Body:
             return
         if self.all_columns and isinstance(node, _AS_WANTED) and not isinstance(node.operand, nodes.Tensor):
             # Without a cache the tokens of the call are all there are.
-            code = self.variable(node.operand)
-            self._stored[node.number], self._codes[node.number] = self._stored[node.operand.number], code
+            self.variable(node.operand)
+            self._stored[node.number] = self._stored[node.operand.number]
+            self._codes[node.number] = self._codes[node.operand.number]
             return
         self._stored[node.number] = self._computed(node)
         code = self._printed(node)

@@ -53,7 +53,7 @@ def operator(kernel: Kernel) -> dict[str, Any]:
         "gradient_after": _gradient_after(kernel, learned),
         "gradient_results": gradients,
         "gradient_fake": [f"{each.argument}.new_empty({each.argument}.shape)" for each in learned],
-        "unpacked": f"{', '.join(gradients)} = found",
+        "unpacked": ", ".join(gradients),
         "placed": ", ".join(
             [*(f"d_{each.argument}" if each in learned else "None" for each in kernel.inputs)]
             + ["None"] * len([*numbers, *lengths])

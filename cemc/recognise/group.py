@@ -103,8 +103,9 @@ class Group:
         tile_ = nodes.Tile(
             score, mask, weights, tuple(tile.offsets), derived.softmax, tuple(derived.leaves.items())
         )  # fmt: skip
-        if not (tile.queries or tile.keys or tile.rows or tile.columns or tile.scalars or sinks):
-            # A kernel needs something to read, if only to know the device.
+        vectors = [*tile.rows, *tile.columns, *tile.scalars, *tile.tables, *sinks]
+        if not tile.queries and not tile.keys and all(operand.node.kind != "real" for operand in vectors):
+            # A kernel needs something to read, if only to know the device and the dtype.
             positions = nodes.RowPositions if self._axes[0] == TOKEN else nodes.Positions
             row = self._axes[0]
             node = self._graph.make(positions, dims=(row,), batched=False, kind="integer", axis=row)

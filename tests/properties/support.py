@@ -6,6 +6,7 @@ import importlib.util
 import itertools
 import math
 import random
+import sys
 import tempfile
 from dataclasses import replace
 from functools import cache
@@ -39,12 +40,21 @@ def compiled_source(source: Source) -> tuple[Energy, Any]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"{result.name}.py"
         path.write_text(result.code)
+        if result.kernels:
+            (Path(folder) / f"{result.name}_kernels.py").write_text(result.kernels)
         specification = importlib.util.spec_from_file_location(f"generated_{next(NUMBERS)}", path)
         assert specification is not None
         assert specification.loader is not None
         module = importlib.util.module_from_spec(specification)
+        sys.modules[module.__name__] = module
         specification.loader.exec_module(module)
     return energy, getattr(module, result.class_name)
+
+
+def backends_in(layer_class: Any) -> tuple[str, ...]:
+    """All backends a class has: "triton" too, if Triton interprets the kernels beside its module."""
+    kernels = getattr(sys.modules[layer_class.__module__], "_kernels", None)
+    return (*BACKENDS, "triton") if getattr(kernels, "INTERPRETED", False) else BACKENDS
 
 
 def disagreement(
@@ -58,7 +68,7 @@ def disagreement(
     """Every quantity that differs from the oracle's on some backend; empty where all agree. Where the energy is so
     steep that something exceeds `largest`, nothing is compared: exponentials of large scores have few digits."""
     found = []
-    for backend in BACKENDS:
+    for backend in backends_in(layer_class):
         comparison = Comparison(energy, configuration, seed, steps, second=backend == "generic")
         if comparison.magnitude < largest:
             errors = comparison.errors(build(layer_class, configuration, backend))
