@@ -178,12 +178,12 @@ class _Matcher:
             if softmax is not None and softmax.normaliser is node:
                 self._places[node.number] = _Place(group, None, softmax.at, (), node)
                 return
-        branch = next((b for b in node.branches if self._pair(b.scores.node) is not None), None)
-        if branch is None:
-            raise NoKernel(f"{_called(node)} has a condition on pairs of tokens, and scores that are of none")
-        found = self._pair(branch.scores.node)
-        assert found is not None
-        row, column = (branch.scores.at[n] for n in found)
+        branch, (row, column) = next(
+            (branch, tuple(operand.at[n] for n in ends))
+            for branch in node.branches
+            for operand in (branch.scores, branch.mask)
+            if operand is not None and (ends := self._pair(operand.node)) is not None
+        )
         if len(branch.reduced) != 1 or column < len(node.dims) or row >= len(node.dims):
             raise NoKernel(f"{_called(node)} is a log-sum-exp over more than one axis")
         shared = [p for p in range(len(node.dims)) if p != row]
