@@ -9,6 +9,7 @@ with a kink are taken apart there, if it is at 0.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import Any
@@ -253,17 +254,23 @@ def _difference(form: Any) -> Iterator[Any]:
 
 
 def _size(function: Any) -> tuple[int, int]:
-    """Bounds on the degree and the number of terms once it is multiplied out."""
-    if isinstance(function, (Add, Mul)):
-        degrees, terms = zip(*map(_size, function.args), strict=True)
-        if isinstance(function, Add):
-            return max(degrees), sum(terms)
-        return sum(degrees), min(sympy.prod(terms), _MOST_TERMS + 1)
-    if isinstance(function, Pow) and function.exp.is_Integer:
-        exponent = abs(int(function.exp))
-        degree, count = _size(function.base)
-        return degree * exponent, min(count ** min(exponent, 10), _MOST_TERMS + 1)
-    return 1, 1
+    """Bounds on the degree and the number of terms once it is multiplied out, no larger than need be known."""
+    known: dict[Any, tuple[int, int]] = {}
+    for node in postorder(function):
+        degree, terms = 1, 1
+        if isinstance(node, Add):
+            degree = max(known[child][0] for child in node.args)
+            terms = sum(known[child][1] for child in node.args)
+        elif isinstance(node, Mul):
+            degree = sum(known[child][0] for child in node.args)
+            terms = math.prod(known[child][1] for child in node.args)
+        elif isinstance(node, Pow) and node.exp.is_Integer:
+            exponent = min(abs(int(node.exp)), _LARGEST_DEGREE + 1)
+            degree, terms = known[node.base][0] * exponent, known[node.base][1] ** exponent
+        elif node.args:
+            degree, terms = 1, max(known[child][1] for child in node.args)
+        known[node] = min(degree, _LARGEST_DEGREE + 1), min(terms, _MOST_TERMS + 1)
+    return known[function]
 
 
 # ------------------------------------------------------------------------------------------------- there and back

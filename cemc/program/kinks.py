@@ -13,6 +13,13 @@ from cemc.operations import ELEMENTWISE
 
 def kinks(expr: Expr, argument: ArgumentSymbol) -> tuple[Fraction, ...]:
     """The arguments at which a function with kinks, or a comparison, in `expr` is at one; affine operands only."""
+    return tuple(sorted(_kinks(expr, argument, {})))
+
+
+def _kinks(expr: Expr, argument: ArgumentSymbol, known: dict[Expr, set[Fraction]]) -> set[Fraction]:
+    """`known`: those of the integrands met so far, which may contain integrals of each other."""
+    if expr in known:
+        return known[expr]
     lines = _affine(expr, argument)
     found: set[Fraction] = set()
     for node in postorder(expr):
@@ -22,10 +29,12 @@ def kinks(expr: Expr, argument: ArgumentSymbol) -> tuple[Fraction, ...]:
             found |= _roots(lines.get(node.arguments[0]), ELEMENTWISE[node.function].kinks)
         elif isinstance(node, Antiderivative):
             _, inner, integrand, operand = node.args
-            found |= _roots(lines.get(operand), kinks(integrand, inner))
+            if operand in lines:
+                found |= _roots(lines[operand], tuple(_kinks(integrand, inner, known)))
         elif isinstance(node, Compare):
             found |= _roots(_difference(lines, *node.args[1:]), (Fraction(0),))
-    return tuple(sorted(found))
+    known[expr] = found
+    return found
 
 
 Line = tuple[Fraction, Fraction]

@@ -183,22 +183,26 @@ class _Tried:
     functions: Mapping[str, Function]
     constants: Mapping[str, float | None]
     denominators: dict[int, float] = field(default_factory=dict)
+    known: dict[tuple[str, tuple[float, ...]], float] = field(default_factory=dict)
+    """Values of functions: one that calls another twice, which calls another twice, is not to be unfolded as a tree."""
 
     def at(self, name: str, z: float) -> _Value:
         """A value that is not known counts as finite."""
-        self.denominators = {}
+        self.denominators, self.known = {}, {}
         try:
-            self._called(name, [z])
+            self._called(name, (z,))
         except _NotFinite:
             return _Value(False, self.denominators)
         except (_Unknown, OverflowError):
             return _Value(True, {})
         return _Value(True, self.denominators)
 
-    def _called(self, name: str, arguments: list[float]) -> float:
+    def _called(self, name: str, arguments: tuple[float, ...]) -> float:
         if name in self.functions:
-            function = self.functions[name]
-            return self._value(function.body, dict(zip(function.arguments, arguments, strict=True)))
+            function, key = self.functions[name], (name, arguments)
+            if key not in self.known:
+                self.known[key] = self._value(function.body, dict(zip(function.arguments, arguments, strict=True)))
+            return self.known[key]
         if name not in FLOATS:
             raise _Unknown
         try:
@@ -219,7 +223,7 @@ class _Tried:
             case Binary():
                 return self._binary(expr, self._value(expr.left, arguments), self._value(expr.right, arguments))
             case Call() | UserCall():
-                return self._called(expr.function, [self._value(each, arguments) for each in expr.arguments])
+                return self._called(expr.function, tuple(self._value(each, arguments) for each in expr.arguments))
             case Where():
                 taken = expr.then if self._holds(expr.condition, arguments) else expr.otherwise
                 return self._value(taken, arguments)

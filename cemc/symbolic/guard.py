@@ -37,6 +37,9 @@ from cemc.symbolic.normalise import reachable
 from cemc.symbolic.support import Support
 from cemc.symbolic.tables import Tables
 
+# Definitions written out for one energy: each of many that reads the one before twice would be twice as long.
+_MOST_WRITTEN_OUT = 1_000
+
 # Functions that are not finite, or overflow, for some argument, and an argument for which they are well-behaved.
 _SAFE: dict[str, Expr] = {"log": ONE, "sqrt": ONE, "sqrt_slope": ONE, "rsqrt": ONE, "pow": ONE, "exp": ZERO}
 
@@ -57,6 +60,7 @@ class _Guard:
         self._risks: dict[Basic, bool] = {}
         self._poles: dict[Basic, bool] = {}
         self._support = Support(tables)
+        self._left = _MOST_WRITTEN_OUT
         # Bodies as they are before anything is guarded: what is written out is guarded for its own place.
         self._bodies = {name: tables[name].body for name in tables.names()}
 
@@ -72,7 +76,8 @@ class _Guard:
         if isinstance(node, Entry):
             if condition != ONE and node.name in self._bodies and self._is_singular(node.name):
                 plain = all(isinstance(s, IndexSymbol) for s in node.subscripts)
-                if plain and self._tables[node.name].origin not in ("local", "assignment"):
+                if plain and self._left and self._tables[node.name].origin not in ("local", "assignment"):
+                    self._left -= 1
                     indices = self._tables[node.name].indices
                     mapping = dict(zip(indices, node.subscripts, strict=True))
                     written_out = substitute(self._bodies[node.name], mapping, self._free)
