@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from examples.lm import study as module
-from examples.lm.config import Config, ConfigError, read_tables, tables
+from examples.lm.config import Config, ConfigError, read_config, read_table, read_tables, tables
 from examples.lm.measure import training_flops
 from examples.lm.model import build_model
-from examples.lm.study import load_study, main, seeds, tuning
+from examples.lm.study import StudyConfig, load_study, main, seeds, tuning
 from examples.lm.study_report import table
-from tests.lm.conftest import CEM, KINDS, with_layers, with_train
+from tests.lm.conftest import CEM, KINDS, ROOT, with_layers, with_train
 
 STUDY = {"seeds": [1, 2], "learning_rates": [1e-3, 4e-3], "tuning_steps": 4, "tuning_seed": 0}
 
@@ -152,3 +152,16 @@ def test_operations_are_those_of_the_products(small: Config) -> None:
     # Backward: twice that, and the scores again.
     assert training_flops(model, config) == 3 * forward + 2 * context * d
     assert all(parameter.grad is None for parameter in model.parameters())
+
+
+@pytest.mark.parametrize("name", ["study", "design"])
+def test_the_grids_that_come_along_are_whole(name: str) -> None:
+    read = read_tables(ROOT / "examples" / "lm" / "configs" / f"{name}.toml")
+    study = read_table(Path(name), "study", read.pop("study"), StudyConfig)
+    assert len(study.seeds) >= 3
+    rows = read.pop("rows")
+    assert len({row["name"] for row in rows}) == len(rows) >= 8
+    for row in rows:
+        config = read_config({**read, "layers": row["layers"]}, Path(name))
+        model = build_model(config, config.data.vocabulary, device="meta")
+        assert len(model.layers) == len(config.every_layer()) >= 6
