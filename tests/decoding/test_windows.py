@@ -177,15 +177,16 @@ def test_decoding_equals_the_full_pass(name: str, backend: str, data: st.DataObj
 @pytest.mark.parametrize("name", ["window and documents", "convolution", "recursion, context refreshed", "rotary"])
 @torch.no_grad()
 def test_windows_longer_than_their_slack(name: str) -> None:
-    """The slack as it is, over several times the room of a window, token by token after a long and a short start."""
+    """The slack as it is, over several times the room of a window: token by token after a long and a short start, and
+    several blocks of rows at a time."""
     tokens = 500
     layer = layer_of(name, "torch")
     x, givens = arguments(name, tokens, batch=1)
     whole = layer(x, **givens)
-    for first in (3, 300):
+    for places in ([0, *range(3, tokens + 1)], [0, *range(300, tokens + 1)], [0, 200, 201, 420, tokens]):
         store = layer.new_cache((1,), tokens)
         parts = []
-        for start, stop in [(0, first), *((n, n + 1) for n in range(first, tokens))]:
+        for start, stop in pairwise(places):
             y, _ = layer(x[:, start:stop], cache=store, **cut(givens, start, stop))
             parts.append(y)
         torch.testing.assert_close(torch.cat(parts, 1), whole, rtol=1e-10, atol=1e-11)
