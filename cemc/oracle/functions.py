@@ -25,8 +25,10 @@ def square_root(u: Tensor) -> Tensor:
 
 
 def softplus(u: Tensor) -> Tensor:
-    """log(1 + exp(u)), exact for large u as well (torch's own returns u above a threshold)."""
-    return torch.logaddexp(u, torch.zeros_like(u))
+    """log(1 + exp(u)), exact for large u as well (torch's own returns u above a threshold, and the second derivative of
+    its logaddexp is NaN below -745)."""
+    above = u > 0
+    return torch.where(above, u, torch.zeros_like(u)) + torch.log1p(torch.exp(torch.where(above, -u, u)))
 
 
 def gelu(u: Tensor) -> Tensor:

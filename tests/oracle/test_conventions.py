@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from cemc.oracle.functions import softplus
 from tests.oracle.support import close, oracle, random, real
 
 
@@ -39,6 +40,17 @@ def test_second_derivative_at_the_kink_of_a_root_is_no_nan() -> None:
     x = real(0.0, 4.0)[:, None]
     (second,) = torch.autograd.grad(gradient(element_wise("sqrt(x[i])"), x, d=1).sum(), x)
     assert close(second, real(0.0, -0.25 / 8)[:, None])
+
+
+def test_derivatives_of_softplus_far_out() -> None:
+    """Three of them, where the exponential is 0 or infinite as well."""
+    u = torch.tensor([-1800.0, -2.0, 0.0, 3.0, 1800.0], dtype=torch.float64, requires_grad=True)
+    s = torch.sigmoid(u.detach())
+    expected = [torch.nn.functional.softplus(u.detach(), threshold=40), s, s * (1 - s), s * (1 - s) * (1 - 2 * s)]
+    value = softplus(u)
+    for each in expected:
+        torch.testing.assert_close(value.detach(), each)
+        (value,) = torch.autograd.grad(value.sum(), u, create_graph=True)
 
 
 def test_first_maximum_takes_the_gradient() -> None:
