@@ -192,7 +192,7 @@ def _special(place: Place) -> tuple[str, str | None] | None:
         )
     if before == "RSQB" and token.type == "TILDE":
         return "`~`: only parameters start at random", None
-    if before == "RSQB" and token.type == "EQUAL" and "COLON" in accepts:
+    if token.type == "EQUAL" and "COLON" in accepts:
         return "`=`: an input has no start", "what has one is `state` or `param`"
     return None
 
@@ -306,14 +306,19 @@ def _after_expression(place: Place) -> tuple[str, str | None] | None:
     if token.type == "RPAR" and place.called in ("normal", "uniform") and "COMMA" in accepts:
         return f"`{place.called}` takes two numbers", "write `normal(mean, std)` or `uniform(lo, hi)`"
     if token.type == "IF":
-        return "`if` may stand only in the brackets of a reduction", "write `where(condition, a, b)`"
+        advice = "write `where(condition, a, b)`"
+        if place.called in REDUCERS:
+            advice = f"it stands with the binders: `{place.called}[j if j < i](…)`"
+        return "`if` may stand only in the brackets of a reduction", advice
     if token.type in ("AND", "OR", "NOT", "IN"):
         return f"{found} joins conditions, and here stands a number", None
     if "COMPARE" in accepts and token.type in ("RPAR", "RSQB", "COMMA") and accepts.isdisjoint({token.type}):
-        return f"{found} where a comparison is missing", "a condition compares two numbers: `a < b`, `a == b`"
+        return f"{found} where a comparison is missing", "a condition compares two numbers: `a < b`, `mask[i] != 0`"
     if previous is not None and (token.type in ("NAME", "NUMBER", "LPAR") or _is_word(token)):
         advice = "a product is `*` or `@`"
-        if place.called is not None and "COMMA" in accepts:
+        if token == "for":
+            advice = "an index runs over its axis: `sum[k in heads](…)`, `sum[j <= i](…)`"
+        elif place.called is not None and "COMMA" in accepts:
             advice += ", and arguments are separated by `,`"
         elif before == "RSQB":
             advice += f"; the body of a reduction stands in brackets, as in `sum[k]({_short(token)}…)`"
