@@ -76,6 +76,11 @@ def _results(
     inside = regions[stage]
     everywhere = set().union(*regions.values())
     read = {child.number for n in order if n.number not in inside for child in operands(n)} | outputs
+    for other in regions.values():
+        # A pair of this region that another one computes again reads there what comes from here.
+        if other is not inside:
+            again = (c.number for n in order if n.number in other for c in operands(n))
+            read.update(number for number in again if number not in other)
     alone = {child.number for n in order if n.number not in everywhere for child in operands(n)} | outputs
     own = [n for n in order if n.number in inside and found.stage[n.number] == stage]
     if any(n.number in found.pairs and n.number in alone for n in own):

@@ -106,6 +106,9 @@ PAIRWISE = {
     "E[i] = -logsumexp[j <= i](dot(x[i], given(m[j])))",
     "attention to what was attended, joint": "m[j] = mean[l <= j](sin(dot(x[j], given(x[l]))) * x[l])\n"
     "E[i] = -logsumexp[j <= i](dot(x[i], m[j]))",
+    "weights used again on what they made": "s[i, j] = dot(x[i], given(x[j]))\n"
+    "n[i] = logsumexp[l <= i](given(s[i, l]))\nw[i, j] = given(exp(s[i, j] - n[i]))\n"
+    "m[i] = sum[j <= i](w[i, j] * tanh(given(x[j])))\nE[i] = dot(x[i], sum[j <= i](w[i, j] * given(m[j])))",
     "documents": "given doc[token]: int\nE[i] = -logsumexp[j <= i if doc[j] == doc[i]](dot(x[i], given(x[j])))",
     "decay": "param f[d]\nc[i] = sum[l <= i](log(sigmoid(given(dot(f, x[l])))))\n"
     "E[i] = -logsumexp[j <= i](dot(x[i], given(x[j])) + c[i] - c[j])",
