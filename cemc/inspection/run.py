@@ -109,7 +109,7 @@ def _inspection(result: Result, chip: Chip, said: Sequence[Mapping[str, Any]], f
         errors.append(f"{begun}: {failed}")
     elif failed or not (kernels or errors):
         errors.append(failed or "no kernel was launched")
-    return Inspection(result.name, chip, sizes, list(kernels.values()), errors)
+    return Inspection(result.name, chip, sizes, list(kernels.values()), list(dict.fromkeys(errors)))
 
 
 def _facts(stored: Mapping[str, Any]) -> Facts:

@@ -91,7 +91,7 @@ class Compiler:
                 compiled = launch(function, *arguments, grid=(1,), warmup=True, **keywords)
         except Exception as error:
             # Triton raises whatever its passes do: what it says is the answer, and the other kernels are still asked.
-            self.report(kernel=name, error=f"{type(error).__name__}: {_first_line(error)}")
+            self.report(kernel=name, error=f"{type(error).__name__}: {_last_line(error)}")
             return _Failed()
         seconds = time.perf_counter() - start
         if compiled.hash not in self.compiled:
@@ -167,9 +167,12 @@ def _leaf(value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     return value.detach().to(dtype).requires_grad_()
 
 
-def _first_line(error: Exception) -> str:
+def _last_line(error: BaseException) -> str:
+    """What is wrong: above it, Triton shows the code, and below what was raised while it worked on that."""
+    while error.__cause__ is not None:
+        error = error.__cause__
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0][:300] if lines else ""
+    return lines[-1][:300] if lines else ""
 
 
 def main(path: str, target: str, width: str, dtype: str) -> None:
@@ -191,7 +194,7 @@ def main(path: str, target: str, width: str, dtype: str) -> None:
         try:
             inspect_energy(energy, layer_class, compiler, int(width), getattr(torch, dtype))
         except (ValueError, RuntimeError) as error:
-            compiler.report(error=_first_line(error))
+            compiler.report(error=_last_line(error))
 
 
 if __name__ == "__main__":
