@@ -1,0 +1,39 @@
+"""The published study is what its configuration says, and its page shows what is in its file."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from examples.lm.config import read_tables
+from examples.lm.study_report import table
+from tests.lm.conftest import ROOT
+
+FOLDER = ROOT / "docs" / "study"
+
+
+def test_the_page_shows_what_came_of_the_configuration() -> None:
+    lines = (FOLDER / "results.jsonl").read_text(encoding="utf-8").splitlines()
+    found: list[dict[str, Any]] = [json.loads(line) for line in lines]
+    assert len({each["digest"] for each in found}) == len(found)
+    config = read_tables(ROOT / "examples" / "lm" / "configs" / "study.toml")
+    study, names = config["study"], [row["name"] for row in config["rows"]]
+    outcomes, speeds = {}, {}
+    for name in names:
+        mine = [each for each in found if each["row"] == name]
+        tuned = [each for each in mine if each["kind"] == "tuning"]
+        outcomes[name] = [each for each in mine if each["kind"] == "seed"]
+        speeds[name] = next((each for each in mine if each["kind"] == "speed"), None)
+        # The same tuning for every row, and its best for every seed.
+        assert [each["learning_rate"] for each in tuned] == study["learning_rates"]
+        assert {each["step"] for each in tuned} == {study["tuning_steps"]}
+        best = min(tuned, key=lambda each: each["val_loss"])["learning_rate"]
+        assert {each["learning_rate"] for each in outcomes[name]} == {best}
+        seeds = [each["seed"] for each in outcomes[name]]
+        assert seeds == study["seeds"][: len(seeds)]
+        assert len(seeds) >= 2
+        assert {each["step"] for each in outcomes[name]} == {config["train"]["steps"]}
+    assert table(outcomes, speeds) == (FOLDER / "table.md").read_text(encoding="utf-8")
+    assert table(outcomes, speeds) in (ROOT / "docs" / "study.md").read_text(encoding="utf-8")
+    for name in ("curves.png", "tradeoff.png"):
+        assert (FOLDER / name).read_bytes().startswith(b"\x89PNG")
