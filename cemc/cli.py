@@ -14,6 +14,7 @@ import textwrap
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
+from cemc.depth import deeply
 from cemc.version import __version__
 
 if TYPE_CHECKING:
@@ -199,7 +200,7 @@ class _Check:
                 raise
             print("cemc: error: checking runs the layer, which needs torch: pip install 'cemc[torch]'", file=sys.stderr)
             return WRONG_COMMAND
-        reports = check_file(path, seed=self.seed, device=self.device)
+        reports = deeply(lambda: check_file(path, seed=self.seed, device=self.device))
         for report in reports:
             _print_report(report)
         return DONE if all(report.passed for report in reports) else WRONG_FILE

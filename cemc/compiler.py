@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cemc import cache
+from cemc.depth import deeply
 from cemc.files import write_generated
 from cemc.source import Source
 from cemc.syntax.read import read_source
@@ -95,7 +96,7 @@ def compile_file(path: str | Path, out: str | Path | None = None, trace: Trace |
 def compile_source(source: Source, trace: Trace) -> list[Result]:
     """Compiles every energy of a source: the whole pipeline, without files and cache."""
     with _collector_off():
-        return _compile(source, trace)
+        return deeply(lambda: _compile(source, trace))
 
 
 @contextmanager
@@ -112,7 +113,8 @@ def _collector_off() -> Iterator[None]:
 
 
 def _compile(source: Source, trace: Trace) -> list[Result]:
-    from cemc.diagnostics import render
+    from cemc.diagnostics import CemError, render
+    from cemc.diagnostics.energies import BuiltTooDeep
     from cemc.semantics import analyse
     from cemc.syntax import parse
 
@@ -127,7 +129,10 @@ def _compile(source: Source, trace: Trace) -> list[Result]:
             for warning in analysis.warnings
             if energy.span.start <= warning.span.start < energy.span.end
         )
-        results.append(_compile_energy(energy, warnings, trace))
+        try:
+            results.append(_compile_energy(energy, warnings, trace))
+        except RecursionError:
+            raise CemError(source, [BuiltTooDeep(energy.span, energy.name)]) from None
     return results
 
 

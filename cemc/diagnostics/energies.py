@@ -130,3 +130,8 @@ class Unbounded(Note):
 class Timeless(Note):
     template: ClassVar[str] = "the state `{name}` has no axis `token`, and depends on all tokens or on none"
     name: str
+
+
+class BuiltTooDeep(Diagnostic):
+    template: ClassVar[str] = "the definitions of `{name}` build on one another more deeply than cemc can follow"
+    name: str

@@ -134,16 +134,16 @@ class _Splitter:
             made = self._rebuilt(node, whole)
             self.roles[made.number] = whole
             return self._recent(made, whole, roles)
+        if isinstance(node, FirstMax) and node.reduced and TOKEN in node.dims[-node.reduced :]:
+            # Which token is the first maximum is not known of some tokens alone, so it is not put together of rows.
+            whole = self._whole(node, roles)
+            return self._rebuilt(node, roles) if whole == roles else self._recent(self.visit(node, whole), whole, roles)
         if len(tokens) == 1 and columns and node.number in self._cacheable and not self._is_cheap(node, columns[0]):
             return self._cached(node, columns[0], roles)
         if isinstance(node, Positions):
             return self._positions(node, roles[0])
         if isinstance(node, Tensor) and len(tokens) > 1 and node.role != "parameter":
             raise Unsupported(f"{node.name} has more than one token axis")
-        if isinstance(node, FirstMax):
-            whole = self._whole(node, roles)
-            if whole != roles:
-                return self._recent(self.visit(node, whole), whole, roles)
         return self._rebuilt(node, roles)
 
     def _positions(self, node: Positions, role: Role) -> Node:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import time
 
 import pytest
 
+from cemc import symbolic
 from cemc.compiler import Trace, compile_source
+from cemc.diagnostics import CemError
 from cemc.semantics import analyse
 from cemc.semantics.future import later_reads
 from cemc.source import Source
@@ -63,3 +66,23 @@ def test_integrals_of_integrals() -> None:
     start = time.process_time()
     compile_source(source, Trace())
     assert time.process_time() - start < 20
+
+
+def test_a_hundred_definitions_one_on_the_other() -> None:
+    levels = "\n".join(f"  h{n}[i] = rmsnorm(h{n - 1}[i])" for n in range(1, 101))
+    head = "energy deep(d) {\n  state x[token, d]\n  h0[i] = x[i]\n"
+    (result,) = compile_source(Source("test.cem", f"{head}{levels}\n  E[i] = sum(h100[i])\n}}\n"), Trace())
+    assert result.causal
+
+
+def test_what_is_too_deep_is_an_error_with_a_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    def endless(*arguments: object) -> object:
+        return endless(*arguments)
+
+    monkeypatch.setattr(symbolic, "build", endless)
+    with pytest.raises(CemError) as caught:
+        compile_source(Source("test.cem", "energy deep(d) { state x[token, d] E[i] = norm2(x[i]) }"), Trace())
+    assert str(caught.value).startswith(
+        "test.cem:1:1: error: the definitions of `deep` build on one another more deeply"
+    )
+    assert sys.getrecursionlimit() < 50_000
