@@ -3,7 +3,9 @@
 #   make demo    compile the two energies, check them, train a small language model made of them
 #   make test    ruff, mypy, pytest
 #   make lint    the first two
-#   make clean   remove the run and the caches; `make distclean` also the virtual environment
+#   make kernels      compile the kernels of the gallery for four GPUs, none of which is needed; writes docs/kernels.md
+#   make kernels-3.9  the tests of the kernels with Triton 3.9
+#   make clean   remove the run and the caches; `make distclean` also the virtual environments
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -20,7 +22,11 @@ PY := $(VENV)/bin/python
 ENERGIES := examples/energies/cem_attention.cem examples/energies/cem_mlp.cem
 DEMO := runs/demo
 
-.PHONY: demo test lint clean distclean
+# The same packages, with the newest Triton that is supported over the one that torch asks for.
+NEWEST := .venv-triton-3.9
+SITE := import sysconfig; print(sysconfig.get_path("purelib"))
+
+.PHONY: demo test lint kernels kernels-3.9 clean distclean
 
 demo: $(VENV)/installed
 	$(PY) -m cemc compile $(ENERGIES) -o generated
@@ -35,6 +41,18 @@ lint: $(VENV)/installed
 	$(PY) -m ruff format --check
 	$(PY) -m mypy
 
+kernels: $(VENV)/installed
+	$(PY) -m benchmarks.kernels
+
+kernels-3.9: $(NEWEST)/installed
+	$(NEWEST)/bin/python -m pytest tests/kernels
+
+$(NEWEST)/installed: $(VENV)/installed
+	$(PYTHON) -m venv $(NEWEST)
+	echo "import site; site.addsitedir('$$(realpath "$$($(PY) -c '$(SITE)')")')" > "$$($(NEWEST)/bin/python -c '$(SITE)')/base.pth"
+	$(NEWEST)/bin/python -m pip install --quiet --no-deps triton==3.9.0
+	@touch $@
+
 # The stamp is written last, so that an interrupted installation is taken up again. The build back end comes first, for
 # then the package itself is built with the pinned one, without a second download.
 $(VENV)/installed: pyproject.toml constraints.txt
@@ -47,7 +65,7 @@ $(VENV)/installed: pyproject.toml constraints.txt
 
 clean:
 	rm -rf runs build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	find . -name __pycache__ -type d -not -path './$(VENV)/*' -prune -exec rm -rf {} +
+	find . -name __pycache__ -type d -not -path './.venv*/*' -prune -exec rm -rf {} +
 
 distclean: clean
-	rm -rf $(VENV)
+	rm -rf $(VENV) $(NEWEST)
