@@ -104,21 +104,28 @@ def _cell(each: Inspection, kernel: Kernel) -> str:
     return ", ".join(parts)
 
 
+def write(page: Path, results: Sequence[tuple[Unit, list[Inspection]]]) -> None:
+    """Puts the tables in their place on the page."""
+    before, _, rest = page.read_text(encoding="utf-8").partition(BEGIN)
+    after = rest.partition(END)[2]
+    temporary = page.with_name(f".{page.name}.tmp")
+    temporary.write_text(f"{before}{BEGIN}\n\n{tables(results)}\n{END}{after}", encoding="utf-8")
+    os.replace(temporary, page)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--page", type=Path, default=ROOT / "docs" / "kernels.md")
     parser.add_argument("--at-once", type=int, default=max((os.cpu_count() or 2) // 2, 1), metavar="N")
     given = parser.parse_args(arguments)
     assert set(TARGETS) <= set(CHIPS)
+    todo = units()
+    results: list[tuple[Unit, list[Inspection]]] = []
     with ThreadPoolExecutor(given.at_once) as pool:
-        todo = units()
-        results = list(zip(todo, pool.map(compiled, todo), strict=True))
-    page = given.page.read_text(encoding="utf-8")
-    before, _, rest = page.partition(BEGIN)
-    after = rest.partition(END)[2]
-    temporary = given.page.with_name(f".{given.page.name}.tmp")
-    temporary.write_text(f"{before}{BEGIN}\n\n{tables(results)}\n{END}{after}", encoding="utf-8")
-    os.replace(temporary, given.page)
+        # Each is written as it comes: all of it takes long.
+        for unit, found in zip(todo, pool.map(compiled, todo), strict=True):
+            results.append((unit, found))
+            write(given.page, results)
     wrong = [line for unit, found in results for line in faults(unit, found)]
     print("\n".join(wrong), file=sys.stderr)
     return 1 if wrong else 0
