@@ -25,6 +25,10 @@ Recognised:
     feature: element-wise energy of features, M is both the up and the down projection
 
 Backend "torch" runs it so; "generic" is plain operations, differentiable any number of times.
+
+There are no Triton kernels:
+
+    no sums over pairs of tokens, and no element-wise run before a projection
 """
 
 from __future__ import annotations

@@ -26,6 +26,10 @@ Derived from it:
 Nothing was recognised, so all backends run the same plain operations of torch:
 
     the score is not a plain inner product of queries and keys
+
+There are no Triton kernels:
+
+    a score sums over an axis of something that depends on a pair of tokens
 """
 
 from __future__ import annotations

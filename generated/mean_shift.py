@@ -27,16 +27,18 @@ Not one fused operation:
 
     the score is not a plain inner product of queries and keys
 
-There are no Triton kernels:
-
-    a score sums over an axis of something that depends on a pair of tokens
+Triton kernels, in mean_shift_kernels.py: the sums over pairs. The rest is torch.
 """
 
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from contextlib import nullcontext
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -82,9 +84,12 @@ class MeanShift(nn.Module):
         steps = _repeats(1 if steps is None else steps)
         if cache is not None:
             _Cache.check(cache, batch, x.shape[-2], steps)
+        low = _product_dtype(x)
         with _autocast_off(x):
             if self.backend == "generic":
                 result = self._update_generic(x, steps, cache)
+            elif _on_kernels(self.backend, x, d=self.d):
+                result = self._update_triton(x, steps, low, cache)
             else:
                 result = self._update_torch(x, steps, cache)
         if cache is None:
@@ -118,6 +123,22 @@ class MeanShift(nn.Module):
     def h(self) -> Tensor:
         """[], positive."""
         return F.softplus(self.h_raw, threshold=50.0)
+
+    def _update_triton(self, x: Tensor, steps: int, low: torch.dtype, cache: _Cache | None) -> Tensor:
+        """`steps` updates; matrix products in dtype `low`, the rest in `acc`."""
+        dtype, acc = x.dtype, torch.promote_types(x.dtype, torch.float32)
+        x = x.to(acc)
+        n = x.shape[-2] if cache is None else cache.tokens + x.shape[-2]
+        h = self.h.to(acc)
+        power = 1 / h.square()
+        for repeat in range(steps):
+            x_low = x.to(low)
+            all_x = x_low if cache is None else cache.extend((0, repeat), x_low, 2, -2)  # [..., token, d]
+            summed, summed_2, _ = _kernels.pairs(
+                x_low, all_x, power, rows=x.shape[-2], columns=n, offset=n - x.shape[-2]
+            )
+            x = x - (summed[..., None] * x - summed_2.to(acc))
+        return x.to(dtype)
 
     def _update_torch(self, x: Tensor, steps: int, cache: _Cache | None) -> Tensor:
         """`steps` updates."""
@@ -193,10 +214,44 @@ def _size(name: str, value: int) -> int:
 
 def _backend(backend: str) -> str:
     """The name of a backend, checked."""
-    if backend not in ("auto", "generic", "torch"):
-        why = "; this energy has no Triton kernels, see the head of its file" if backend == "triton" else ""
-        raise ValueError(f'backend: expected "auto", "generic" or "torch", got {backend!r}{why}')
+    if backend not in ("auto", "generic", "torch", "triton"):
+        raise ValueError(f'backend: expected "auto", "generic", "torch" or "triton", got {backend!r}')
+    if backend == "triton" and isinstance(_kernels, str):
+        raise ValueError(f'backend: "triton" cannot run here: {_kernels}')
     return backend
+
+
+def _on_kernels(backend: str, x: Tensor, **widths: int) -> bool:
+    """Whether the Triton kernels do the work: if asked for, or on a GPU by itself."""
+    if backend not in ("auto", "triton") or isinstance(_kernels, str):
+        return False
+    wide = [f"{axis}={width}" for axis, width in widths.items() if width > 256]
+    if backend == "auto":
+        return x.is_cuda and x.dtype != torch.float64 and not wide
+    if wide:
+        raise ValueError(f'backend: "triton" has kernels for widths up to 256, got {", ".join(wide)}')
+    if _kernels.INTERPRETED == x.is_cuda or (x.is_cuda and x.dtype == torch.float64):
+        where = "the CPU, as Triton interprets" if _kernels.INTERPRETED else "a GPU, in at most 32 bits"
+        raise ValueError(f'backend: "triton" runs on {where}; got {x.dtype} on {x.device}')
+    return True
+
+
+def _load_kernels() -> Any:
+    """The module of Triton kernels in the file beside this one, or why there is none."""
+    path = Path(__file__).with_name("mean_shift_kernels.py")
+    if find_spec("triton") is None:
+        return "Triton is not installed (pip install triton)"
+    if not path.is_file():
+        return f"{path.name} is not beside this file"
+    name = f"{__name__}_kernels"
+    if name not in sys.modules:
+        spec = spec_from_file_location(name, path)
+        module = sys.modules[name] = module_from_spec(spec)
+        spec.loader.exec_module(module)
+    return sys.modules[name]
+
+
+_kernels = _load_kernels()
 
 
 def _floating(dtype: torch.dtype | None) -> None:
@@ -248,6 +303,14 @@ def _autocast_off(x: Tensor) -> torch.autocast | nullcontext[None]:
     """Suspends autocast: the layer casts by itself."""
     kind = x.device.type
     return torch.autocast(kind, enabled=False) if torch.amp.is_autocast_available(kind) else nullcontext()
+
+
+def _product_dtype(x: Tensor) -> torch.dtype:
+    """The dtype of matrix products: that of autocast where it is on, else that of x."""
+    kind = x.device.type
+    if x.dtype == torch.float64 or not torch.amp.is_autocast_available(kind) or not torch.is_autocast_enabled(kind):
+        return x.dtype
+    return torch.get_autocast_dtype(kind)
 
 
 def _squared_distance(query: Tensor, key: Tensor) -> Tensor:

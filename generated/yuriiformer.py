@@ -59,8 +59,8 @@ Recognised:
 
 Backend "torch" runs it so; "generic" is plain operations, differentiable any number of times.
 
-Triton kernels, in yuriiformer_kernels.py: the sums over pairs. The rest is torch.
-"""
+Triton kernels, in yuriiformer_kernels.py: the sums over pairs, and what is element-wise between projections. The rest is torch.
+"""  # noqa: E501
 
 from __future__ import annotations
 
@@ -215,9 +215,8 @@ class Yuriiformer(nn.Module):
             x_3 = a + x_2 - mu * v  # [..., token, d]
             x_4 = x_3 + mu * a  # [..., token, d]
             z_2 = (x_4 * torch.rsqrt(x_4.square().mean(-1, keepdim=True) + 1e-6)).to(low)  # [..., token, d]
-            silu_Wz_2 = F.silu(F.linear(z_2, W).to(acc))  # [..., token, f]
-            product = ((silu_Wz_2 * F.linear(z_2, V).to(acc)).to(low) @ W).to(acc)  # [..., token, d]
-            b = gamma * product + nu * a  # [..., token, d]
+            activated = _kernels.pointwise(F.linear(z_2, W), F.linear(z_2, V))  # [..., token, f]
+            b = gamma * (activated @ W).to(acc) + nu * a  # [..., token, d]
             x, v = b + x_4 - mu * a, b
         return x.to(dtype)
 

@@ -12,14 +12,15 @@ from cemc.semantics import typed
 if TYPE_CHECKING:
     from cemc.emit.integrals import IntegrandText
     from cemc.emit.kernels import Kernel
+    from cemc.emit.pointwise import PointwiseKernel
 
 
 @dataclass
 class Context:
     """`helpers`: the private functions the text written so far calls. `integrands`: those written for quadrature.
     `tensor_base`: whether the base of some rotation is a tensor. `methods`: those that other methods call for.
-    `options`: what the helpers must be able to do beyond the plain case. `kernels`: by the numbers of the Pairs nodes
-    they compute."""
+    `options`: what the helpers must be able to do beyond the plain case. `kernels` and
+    `pointwise`: by the numbers of the Pairs and Pointwise nodes they compute."""
 
     energy: typed.Energy
     names: Names
@@ -29,6 +30,7 @@ class Context:
     methods: list[str] = field(default_factory=list)
     options: dict[str, None] = field(default_factory=dict)
     kernels: dict[int, Kernel] = field(default_factory=dict)
+    pointwise: dict[int, PointwiseKernel] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         tensors = [*self.energy.states, *self.energy.givens]

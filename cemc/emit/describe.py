@@ -47,6 +47,8 @@ def describe(node: Node, name_of: Callable[[Node], str | None]) -> str:
         return _joined("recent", name_of(node.operand))
     if isinstance(node, nodes.RowResult):
         return describe(node.blocks.region.inner[node.result], name_of)
+    if isinstance(node, nodes.Pointwise):
+        return "activated"
     if isinstance(node, nodes.Rotate):
         return _joined("unrotated" if node.inverse else "rotated", name_of(node.operand.node))
     if isinstance(node, nodes.Gather):

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from cemc.emit.code import WIDTH
 from cemc.files import GENERATED_MARK
-from cemc.program.nodes import Recognition
+from cemc.program.graph import in_order
+from cemc.program.nodes import Pairs, Pointwise, Recognition
 from cemc.program.schedule import Schedule
 from cemc.semantics import typed
 from cemc.symbolic.equations import Equations
@@ -45,7 +46,10 @@ def docstring(
 def kernels_text(energy: typed.Energy, schedule: Schedule) -> list[str]:
     """What the docstring says of Triton kernels."""
     if schedule.triton is not None:
-        return [f"Triton kernels, in {kernels_name(energy)}.py: the sums over pairs. The rest is torch."]
+        order = in_order(schedule.triton.step.values())
+        what = ["the sums over pairs"] if any(isinstance(node, Pairs) for node in order) else []
+        what += ["what is element-wise between projections"] if any(isinstance(n, Pointwise) for n in order) else []
+        return [f"Triton kernels, in {kernels_name(energy)}.py: {', and '.join(what)}. The rest is torch."]
     if schedule.no_kernels:
         return ["There are no Triton kernels:", "", *_wrapped(schedule.no_kernels)]
     return []
@@ -60,9 +64,9 @@ def kernels_docstring(energy: typed.Energy, version: str) -> str:
     """The docstring of the file of kernels."""
     first = f"{GENERATED_MARK.removeprefix(chr(34) * 3)}{version}, do not edit: change the energy and compile it again."
     about = (
-        f"Triton kernels of {energy.name}.py: sums over pairs of a row and a column, a tile of them at a time. "
-        "The score of a pair, its weights and their derivatives are derived from the energy. In backward everything "
-        "that depends on a pair is computed again."
+        f"Triton kernels of {energy.name}.py. Sums over pairs of a row and a column go a tile of pairs at a time; what "
+        "is computed for a pair, or for an entry, is derived from the energy, and so are its derivatives. Backward "
+        "computes it again instead of reading it."
     )
     return _quoted([first, "", *textwrap.wrap(about, WIDTH)])
 

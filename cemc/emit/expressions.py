@@ -12,6 +12,7 @@ from cemc.emit.contraction import Factor, contraction
 from cemc.emit.elementwise import ElementwisePrinter
 from cemc.emit.gathering import GatherPrinter
 from cemc.emit.pairs import pair_result
+from cemc.emit.pointwise import pointwise_call
 from cemc.emit.precision import computed_in
 from cemc.emit.reductions import ReductionPrinter
 from cemc.emit.structured import StructuredPrinter
@@ -64,6 +65,8 @@ class Printer:
                 return row_result(self._body, node)
             case nodes.PairResult():
                 return pair_result(self._body, node)
+            case nodes.Pointwise():
+                return pointwise_call(self._body, node)
             case nodes.Map():
                 return self._elementwise.code(node)
             case nodes.Einsum():

@@ -26,7 +26,7 @@ def functions(context: Context, templates: Environment) -> str:
             integrands=integrands,
             tensor_base=context.tensor_base,
             options=context.options,
-            kernels=f"{context.energy.name}_kernels" if context.kernels else "",
+            kernels=f"{context.energy.name}_kernels" if context.kernels or context.pointwise else "",
         )
         for name in _REFERENCE.findall(text):
             context.helper(name)

@@ -19,6 +19,8 @@ from cemc.recognise.bounds import Bounds, Form, bounds, linear
 if TYPE_CHECKING:
     from jinja2 import Environment
 
+    from cemc.emit.pointwise import PointwiseKernel
+
 _REFERENCE = re.compile(r"(?<![\w.])_(?:sigmoid|tanh|softplus|normal_cdf|sqrt|sqrt_slope|sign|expm1|log1p)(?=\()")
 
 
@@ -98,7 +100,8 @@ class Side:
 
 @dataclass(frozen=True)
 class Loads:
-    """What one kernel reads, and the products it makes of that: `dots`, and `sums`, whose gradients it needs."""
+    """What one kernel reads, and the products it makes of that: `dots`, `squares` of vectors, and `sums`, whose
+    gradients it needs."""
 
     queries: list[Input]
     keys: list[Input]
@@ -109,6 +112,7 @@ class Loads:
     dots: list[Dot]
     sums: list[PairSum]
     gradients: list[Input]
+    squares: list[Input]
 
     @property
     def inputs(self) -> list[Input]:
@@ -143,7 +147,7 @@ class Kernel:
         self.scalars = [_vector("scalar", n, each, axes=0) for n, each in enumerate(pairs.scalars)]
         self.sinks = [_vector("sink", n, each) for n, each in enumerate(pairs.sinks)]
         self.tables: list[Input] = [_vector("table", n, each) for n, each in enumerate(pairs.tables)]
-        self.numbers = _number_names(pairs.numbers)
+        self.numbers = number_names(pairs.numbers)
         self.dots = [Dot(_numbered("dot", n), self.queries[q], self.keys[k]) for n, (q, k) in enumerate(pairs.dots)]
         self.adjoints = dict(tile.adjoints)
         self.sums = [self._sum(n) for n in range(len(pairs.values))]
@@ -210,6 +214,8 @@ class Kernel:
         leaves |= {f"table {n}": each.local for n, each in enumerate(self.tables)}
         leaves |= {f"number {n}": each for n, each in enumerate(self.numbers)}
         leaves |= {f"dot {n}": dot.local for n, dot in enumerate(self.dots)}
+        for kind, wide in (("query", self.queries), ("key", self.keys)):
+            leaves |= {f"{kind}_square {n}": f"{each.local}_square" for n, each in enumerate(wide)}
         for n, s in enumerate(self.sums):
             leaves[f"gradient {n}"] = s.gradient if s.key is not None else s.upstream.local
         return leaves
@@ -235,6 +241,7 @@ class Kernel:
             found += [each.name, each.local, *each.strides]
         found += [s.local for s in self.sums] + [s.weight for s in self.sums] + [s.gradient for s in self.sums]
         locals_ = [*(each.local for each in self.inputs), *(dot.local for dot in self.dots)]
+        locals_ += [f"{each.local}_square" for each in (*self.queries, *self.keys)]
         return [*found, *self.numbers, *locals_, *(f"d_{each}" for each in locals_)]
 
     # ------------------------------------------------------------------------------------------------------- loops
@@ -281,6 +288,9 @@ class Kernel:
         sums = [s for n, s in enumerate(self.sums) if f"gradient {n}" in used]
         wide = {*read, *(d.query.local for d in dots), *(d.key.local for d in dots)}
         wide |= {s.key.local for s in sums if s.key is not None}
+        squares = [q for n, q in enumerate(self.queries) if f"query_square {n}" in used]
+        squares += [k for n, k in enumerate(self.keys) if f"key_square {n}" in used]
+        wide |= {each.local for each in squares}
         needed = {s.upstream.local for s in sums} | {each.local for each in gradients}
         needed |= {"log_sum_exp"} if self.score else set()
         needed |= {"delta"} if "delta 0" in used else set()
@@ -292,7 +302,7 @@ class Kernel:
             [each for each in self.queries if each.local in wide], [each for each in self.keys if each.local in wide],
             among("row", self.rows), among("column", self.columns), among("scalar", self.scalars),
             among("table", self.tables), dots, [s for s in sums if s.key is not None],
-            [each for each in self.gradients if each.local in needed],
+            [each for each in self.gradients if each.local in needed], squares,
         )  # fmt: skip
 
     def _forward(self, leaves: dict[str, str]) -> Forward:
@@ -327,6 +337,12 @@ class Kernel:
                 if adjoint is not None:
                     targets.append((f"d_{each.local}_part", adjoint))
                     self._accumulate_vector(side, each, kind)
+        squared = self.queries if rows else self.keys
+        for n, each in enumerate(squared):
+            adjoint = adjoints.get(f"{each.kind}_square {n}")
+            if adjoint is not None:
+                targets.append((f"d_{each.local}_square_part", adjoint))
+                self._accumulate_square(side, each)
         if not rows:
             targets += [(s.weight, w) for s, w in zip(self.sums, tile.weights, strict=True) if s.key and not s.bare]
         roots = [node for node in (tile.mask, tile.score, *(t[1] for t in targets)) if node is not None]
@@ -339,6 +355,7 @@ class Kernel:
         side.updates = [_renamed(line, printed) for line in side.updates]
         reached = [dot for dot in self.dots if f"d_{dot.local}" in printed]
         read = [(dot.key if rows else dot.query).local for dot in reached]
+        read += [each.local for n, each in enumerate(squared) if f"{each.kind}_square {n}" in adjoints]
         carried = [] if rows else [s.upstream for s in self.sums if s.key is not None]
         read += [] if rows else [s.key.local for s in self.sums if s.key is not None]
         side.loads = self._loads(roots, read, carried)
@@ -401,6 +418,13 @@ class Kernel:
             side.stores.append(
                 f"tl.store({gradient}_out + place * {count} + {token}, {gradient}, mask={token} < {count})"
             )
+
+    def _accumulate_square(self, side: Side, each: Input) -> None:
+        """The adjoint of a squared norm is summed over pairs, and goes to the vector in the end."""
+        gradient = f"d_{each.local}_square"
+        side.accumulators.append({"local": gradient, "shape": "(ROWS,)" if side.rows else "(COLUMNS,)"})
+        side.updates.append(f"{gradient} += tl.sum(tl.where(inside, <{gradient}_part>, 0.0), {1 if side.rows else 0})")
+        side.stores.append(f"d_{each.local} += 2.0 * {gradient}[:, None] * {each.local}.to(ACC)")
 
     def _dots(self, side: Side, printed: dict[str, str]) -> None:
         """The products that carry the gradients of inner products, and the weights, to queries or keys."""
@@ -483,7 +507,7 @@ def _with_offset(table: Input, offset: str) -> Input:
     return Input(**{**table.__dict__, "offset": offset})
 
 
-def _number_names(numbers: Sequence[Node]) -> list[str]:
+def number_names(numbers: Sequence[Node]) -> list[str]:
     """What the numbers of a kernel are called: constants and sizes by their names where these are free."""
     taken = {"i", "j", "p", "heads", "offset", "block", "start", "score", "inside", "rows", "columns"}
     names: list[str] = []
@@ -502,15 +526,20 @@ def kernels_of(program: Program | None) -> list[Kernel]:
     return [Kernel(each, "pairs" if len(pairs) == 1 else f"pairs_{n + 1}") for n, each in enumerate(pairs)]
 
 
-def kernels_file(kernels: Sequence[Kernel], templates: Environment, head: str) -> str:
+def kernels_file(
+    kernels: Sequence[Kernel], pointwise: Sequence[PointwiseKernel], templates: Environment, head: str
+) -> str:
     """The text of the file of kernels."""
     for kernel in kernels:
         kernel.__dict__.update(operator(kernel))
     body = templates.get_template("kernels.py.jinja").render(kernels=kernels)
+    body = (
+        f"{body.strip()}\n\n\n{templates.get_template('pointwise.py.jinja').render(kernels=pointwise).strip()}".strip()
+    )
     wanted: dict[str, None] = {}
     while True:
         text = templates.get_template("kernels_head.py.jinja").render(
-            wanted=wanted, tables=any(kernel.tables for kernel in kernels)
+            wanted=wanted, tables=any(kernel.tables for kernel in kernels), pointwise=bool(pointwise)
         )
         found = dict.fromkeys(m.group() for m in _REFERENCE.finditer(body + text.replace("def _", "def ")))
         if set(found) <= set(wanted):

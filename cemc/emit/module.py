@@ -19,6 +19,7 @@ from cemc.emit.helpers import functions
 from cemc.emit.kernels import kernels_file, kernels_of
 from cemc.emit.methods import Method, energy_method, update_method
 from cemc.emit.names import LIBRARIES, Names, raw_name
+from cemc.emit.pointwise import pointwise_of
 from cemc.operations import ELEMENTWISE
 from cemc.program.graph import in_order
 from cemc.program.nodes import Node, RowBlocks
@@ -43,8 +44,13 @@ def emit_files(
 ) -> Files:
     """The files for one energy. `reasons`: why something was not recognised."""
     fused = schedule.torch
-    kernels = kernels_of(schedule.triton)
-    context = Context(energy, Names(energy), kernels={kernel.pairs.number: kernel for kernel in kernels})
+    kernels, pointwise = kernels_of(schedule.triton), pointwise_of(schedule.triton)
+    context = Context(
+        energy,
+        Names(energy),
+        kernels={k.pairs.number: k for k in kernels},
+        pointwise={k.node.number: k for k in pointwise},
+    )
     blocks = [n for n in in_order(fused.step.values()) if isinstance(n, RowBlocks)] if fused is not None else []
     if any(each.cut for each in blocks):
         context.options[CUT_BLOCKS] = None
@@ -56,9 +62,9 @@ def emit_files(
     recognised = schedule.torch.recognised if schedule.torch is not None else ()
     head = docstring(energy, equations, recognised, reasons, version, kernels_text(energy, schedule))
     module = f"{head}\n\nfrom __future__ import annotations\n\n{context.names.imports()}\n\n\n{text.strip()}\n"
-    if not kernels:
+    if schedule.triton is None:
         return Files(module, "")
-    return Files(module, kernels_file(kernels, templates, kernels_docstring(energy, version)))
+    return Files(module, kernels_file(kernels, pointwise, templates, kernels_docstring(energy, version)))
 
 
 def environment() -> Environment:

@@ -20,6 +20,9 @@ def is_product(node: Node) -> bool:
         return True
     if isinstance(node, nodes.PairResult):
         return node.result < len(node.pairs.values) and node.pairs.values[node.result] is not None
+    if isinstance(node, nodes.Pointwise):
+        # It converts by itself, and only in registers.
+        return True
     if not isinstance(node, nodes.Einsum):
         return False
     return len({frozenset(operand.at) for operand in node.operands if operand.node.dims}) > 1
@@ -27,6 +30,8 @@ def is_product(node: Node) -> bool:
 
 def wanted_in(user: Node, operand: Node, fused: bool) -> Dtype:
     """The dtype in which `user` reads `operand`. A learned scale of attention is multiplied in before the product."""
+    if isinstance(user, nodes.Pointwise):
+        return "low" if fused and is_product(operand) else "acc"
     if isinstance(user, nodes.Pairs):
         return "low" if fused and any(operand is o.node for o in (*user.queries, *user.keys)) else "acc"
     is_scale = isinstance(user, nodes.Attention) and operand is user.scale

@@ -6,6 +6,7 @@ import builtins
 import keyword
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 
 from cemc.emit.arithmetic import Product, add
@@ -56,7 +57,7 @@ class TilePrinter:
         for target, root in targets:
             code = self._code(root)
             if code.text != target and (named or not code.is_name):
-                self._lines += statement(f"{target} = ", code, "", 0)
+                self._lines += statement(f"{target} = ", _bare(code), "", 0)
                 if not code.is_name:
                     self._codes[root.number] = name(target)
         return self._lines
@@ -87,7 +88,7 @@ class TilePrinter:
             count += 1
             variable = f"{wanted}_{count}"
         self._taken.add(variable)
-        self._lines += statement(f"{variable} = ", code, "", 0)
+        self._lines += statement(f"{variable} = ", _bare(code), "", 0)
         return name(variable)
 
     def _named(self, node: Node) -> Code:
@@ -182,6 +183,18 @@ class TilePrinter:
             half = self._variable("power", half)
         square = chain(PRODUCT, half, ("*", half))
         return chain(PRODUCT, square, ("*", base)) if exponent % 2 else square
+
+
+def _bare(code: Code) -> Code:
+    """An expression without brackets all round it, which alone on its line it does not need."""
+    if not code.text.startswith("("):
+        return code
+    depth = 0
+    for position, character in enumerate(code.text):
+        depth += (character == "(") - (character == ")")
+        if depth == 0:
+            return replace(code, text=code.text[1:-1]) if position == len(code.text) - 1 else code
+    return code
 
 
 _DESCRIBED = {"add": "total", "mul": "product", "select": "chosen", "pow": "power", "and": "both", "or": "either"}

@@ -340,13 +340,13 @@ class Tile:
     """What a kernel computes for one pair of a row and a column: scalar expressions, Map nodes without dims over leaves
     (Tensor nodes without dims) whose name is a kind and a number.
 
-    Leaves: "dot n", inner product n; "row n", "column n", "scalar n", entry of a vector over rows, over columns or over
-    neither; "number n", a number of Python; "table n", an entry of a table of offsets; "i" and "j", the positions; "p
-    0", the softmax weight exp(score - log-sum-exp). `score`: what the log-sum-exp is of, or None. `mask`: a truth, or
-    None. `weights`: for each sum the weight; `softmax`: whether it is linear in "p 0", or free of it. `offsets`: for
-    each table the subscript. `adjoints`: what the backward pass computes for a pair, by the name of the leaf it is the
-    adjoint of; it has further leaves: "gradient n", the derivative by weight n, and "delta 0" (see
-    cemc/recognise/backward.py).
+    Leaves: "dot n", inner product n; "query_square n", "key_square n", the squared norm of a vector; "row n",
+    "column n", "scalar n", entry of a vector over rows, over columns or over neither; "number n", a number of
+    Python; "table n", an entry of a table of offsets; "i" and "j", the positions; "p 0", the softmax weight
+    exp(score - log-sum-exp). `score`: what the log-sum-exp is of, or None. `mask`: a truth, or None. `weights`: for
+    each sum the weight; `softmax`: whether it is linear in "p 0", or free of it. `offsets`: for each table the
+    subscript. `adjoints`: what the backward pass computes for a pair, by the name of the leaf it is the adjoint of;
+    it has further leaves: "gradient n", the derivative by weight n, and "delta 0" (see cemc/recognise/backward.py).
     """
 
     score: Node | None
@@ -392,6 +392,25 @@ class PairResult(Node):
 
     pairs: Pairs
     result: int
+
+
+@dataclass(frozen=True, eq=False)
+class PointwiseBody:
+    """Scalar expressions of a Pointwise node: `result`, over leaves "input n" and "number n", and its derivative by
+    each input that is real, by the name of the leaf; these have the leaf "gradient 0" besides."""
+
+    result: Node
+    adjoints: tuple[tuple[str, Node], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Pointwise(Node):
+    """A run of element-wise operations as one kernel, computed again in backward. The frame is `dims`; `numbers` are of
+    Python."""
+
+    inputs: tuple[Operand, ...]
+    numbers: tuple[Node, ...]
+    body: PointwiseBody
 
 
 # ---------------------------------------------------------------------------------------- structure recognised

@@ -20,7 +20,8 @@ _DISTANCES = Recognition("pairwise", "distances of pairs of vectors, without the
 @dataclass(frozen=True)
 class Schedule:
     """`torch`: what backend "torch" runs, None where that is the generic program. `decodes`: all have caches in them;
-    otherwise `refusal` says why the layer cannot decode. `split`: the generic step with its tokens split, if it can be.
+    otherwise `refusal` says why the layer cannot decode. `split`: the generic step with its tokens split, if it can be,
+    and without differences of pairs, which is what kernels are made of.
     `triton`: what backend "triton" runs, None where there are no kernels, and `no_kernels` says why. `notes`: what
     people should know of the memory it takes."""
 
@@ -42,6 +43,8 @@ def schedule(generic: Program, recognised: Program | None, runtime: frozenset[st
         recognised = base = replace(base, step=step, recognised=(*base.recognised, _DISTANCES))
     try:
         plain = split_tokens(generic.step, runtime, graph)
+        distances = without_differences(generic.step, graph)
+        kernels = plain if distances is None else split_tokens(distances, runtime, graph)
         split = split_tokens(base.step, runtime, graph, turns=not generic.causal)
     except Unsupported as why:
         return Schedule(generic, recognised, False, why.reason)
@@ -58,4 +61,4 @@ def schedule(generic: Program, recognised: Program | None, runtime: frozenset[st
     run = (torch or generic).step
     whole = any(sum(a in runtime for a in n.dims) > 1 for n in in_order(run.values()) if not isinstance(n, Tensor))
     refusal = "" if decodes else "it reads later tokens"
-    return Schedule(generic, torch, decodes, refusal, plain, notes=(_WHOLE,) if whole else ())
+    return Schedule(generic, torch, decodes, refusal, kernels, notes=(_WHOLE,) if whole else ())

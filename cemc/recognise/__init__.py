@@ -12,6 +12,7 @@ from cemc.program.schedule import Schedule
 from cemc.recognise.feature import feature_sentences
 from cemc.recognise.pairs import pair_kernels
 from cemc.recognise.pairwise import Match, match_attention
+from cemc.recognise.pointwise import with_pointwise_kernels
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,10 @@ def with_kernels(plan: Schedule, runtime: frozenset[str], graph: Graph) -> Sched
     if plan.split is None:
         return plan
     found = pair_kernels(plan.split.step, plan.split.roles, runtime, graph)
-    if found.step is None:
+    if found.reasons:
         return replace(plan, no_kernels=found.reasons)
-    return replace(plan, triton=replace(plan.generic, step=found.step))
+    step = found.step or plan.split.step
+    fused = with_pointwise_kernels(step, runtime, graph)
+    if fused is None and found.step is None:
+        return replace(plan, no_kernels=("no sums over pairs of tokens, and no element-wise run before a projection",))
+    return replace(plan, triton=replace(plan.generic, step=fused or step))

@@ -16,14 +16,14 @@ def feature_sentences(outputs: list[Node]) -> list[str]:
     order = in_order(outputs)
     sentences: list[str] = []
     for down in order:
-        found = _projection(down)
+        found = projection_of(down)
         if found is None:
             continue
         if not isinstance(found.other, Map):
             continue
         matrix = found.matrix
         inputs = _element_wise_inputs(found.other)
-        ups = [p for p in map(_projection, inputs) if p is not None]
+        ups = [p for p in map(projection_of, inputs) if p is not None]
         for up in ups:
             if up.matrix is matrix and not up.summed & found.summed and not _is_mixed(up.node, inputs):
                 names = ", ".join(dict.fromkeys(gate.matrix.name for gate in ups if gate.matrix is not matrix))
@@ -44,7 +44,7 @@ class _Projection:
     summed: frozenset[int]
 
 
-def _projection(node: Node) -> _Projection | None:
+def projection_of(node: Node) -> _Projection | None:
     if not isinstance(node, Einsum) or len(node.operands) != 2:
         return None
     for operand, other in (node.operands, node.operands[::-1]):

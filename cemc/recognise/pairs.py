@@ -9,8 +9,9 @@ the sums that use them become one kernel. Only the tensor program is looked at, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 from cemc.program import nodes
 from cemc.program.decode import Roles
@@ -20,6 +21,8 @@ from cemc.program.rewrite import rewrite
 from cemc.program.scalars import scalars_in
 from cemc.recognise.group import Group
 from cemc.recognise.tile import NoKernel, Softmax, TileBuilder, softmax_of
+
+N = TypeVar("N", bound=Node)
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,14 @@ class _Matcher:
         self._step, self._roles, self._runtime, self._graph = step, roles, runtime, graph
         self._order = in_order(step.values())
         self._scalars = scalars_in(self._order)
+        # Memory slots: axes of parameters over which weights are normalised, as attention does over tokens.
+        self._slots = {
+            branch.reduced[0]
+            for node in self._order
+            if isinstance(node, nodes.LogSumExp)
+            for branch in node.branches
+            if len(branch.reduced) == 1 and branch.reduced[0] not in runtime
+        }
         self._groups: dict[tuple[object, ...], Group] = {}
         # For a node that a kernel computes: the group, the number of the result, and how to place it.
         self._places: dict[int, _Place] = {}
@@ -67,10 +78,10 @@ class _Matcher:
         levels = self._levels()
         for node in self._order:
             if isinstance(node, nodes.Einsum) and node.number in levels:
-                self._sum(node, levels[node.number])
+                self._tried(node, self._sum, levels)
         for node in self._order:
             if isinstance(node, nodes.LogSumExp) and node.number in levels:
-                self._log_sum_exp(node, levels[node.number])
+                self._tried(node, self._log_sum_exp, levels)
         if not self._places:
             return None
         made: dict[int, nodes.Pairs] = {}
@@ -93,6 +104,9 @@ class _Matcher:
         roles = self._roles.get(node.number, (False,) * len(node.dims))
         rows = [n for n, role in enumerate(roles) if role is True]
         columns = [n for n, axis in enumerate(node.dims) if axis in self._runtime and roles[n] is not True]
+        if not columns and len(rows) == 1:
+            slots = [n for n, axis in enumerate(node.dims) if axis in self._slots]
+            return (rows[0], slots[0]) if len(slots) == 1 else None
         if not rows or not columns:
             return None
         if len(rows) > 1 or len(columns) > 1:
@@ -114,6 +128,14 @@ class _Matcher:
         return levels
 
     # -------------------------------------------------------------------------------------------------- reductions
+
+    def _tried(self, node: N, match: Callable[[N, int], None], levels: Mapping[int, int]) -> None:
+        """Matches a node. What is linear in the number of tokens can stay with torch if it has no kernel."""
+        try:
+            match(node, levels[node.number])
+        except NoKernel:
+            if any(sum(axis in self._runtime for axis in child.dims) > 1 for child in operands(node)):
+                raise
 
     def _sum(self, node: nodes.Einsum, level: int) -> None:
         """Matches `node`, a sum over columns."""
@@ -178,6 +200,9 @@ class _Matcher:
             if softmax is not None and softmax.normaliser is node:
                 self._places[node.number] = _Place(group, None, softmax.at, (), node)
                 return
+        if all(sum(axis in self._runtime for axis in child.dims) < 2 for child in operands(node)):
+            # Over slots a log-sum-exp alone is nothing that a kernel does better.
+            return
         branch, (row, column) = next(
             (branch, tuple(operand.at[n] for n in ends))
             for branch in node.branches

@@ -116,7 +116,7 @@ class TileBuilder:
                 return node
             case nodes.Positions() | nodes.RowPositions() | nodes.RecentPositions():
                 return self._positions(node, at)
-            case nodes.Map() if _has_spelling(node):
+            case nodes.Map() if has_spelling(node):
                 parts = [self.expression(_inside(o, at)) for o in node.operands]
                 return self.map(node.operation, parts, node.kind, node.hint)
             case nodes.Map():
@@ -127,6 +127,8 @@ class TileBuilder:
                 return self.expression(_inside(node.operand, at))
             case nodes.Einsum():
                 return self._einsum(node, at)
+            case nodes.Distance():
+                return self._distance(node, at)
             case nodes.Gather():
                 return self._gather(node, at)
             case nodes.Size():
@@ -235,10 +237,29 @@ class TileBuilder:
         key = self._joined([p for p in parts if self.column in p.at])
         if self.width not in query.at or self.width not in key.at:
             raise NoKernel(f"{node.hint or 'a score'} is not an inner product of a row and a column")
+        return self._dot(*self._vectors(query, key))
+
+    def _vectors(self, query: Operand, key: Operand) -> tuple[int, int]:
+        """The numbers of vectors of rows and of columns; the frame has the column between row and width, they have
+        not."""
         key = Operand(key.node, tuple(p - 1 if p >= self.column else p for p in key.at))
         query = Operand(query.node, tuple(p - 1 if p >= self.column else p for p in query.at))
-        pair = (_index(self.queries, query), _index(self.keys, key))
-        return self.leaf(f"dot {_index(self.dots, pair)}")
+        return _index(self.queries, query), _index(self.keys, key)
+
+    def _dot(self, query: int, key: int) -> Node:
+        return self.leaf(f"dot {_index(self.dots, (query, key))}")
+
+    def _distance(self, node: nodes.Distance, at: tuple[int, ...]) -> Node:
+        """A squared distance, of norms and an inner product of the same tiles."""
+        first, second = (_inside(o, (*at, self.width)) for o in (node.query, node.key))
+        if self.column in first.at:
+            first, second = second, first
+        if self.column in first.at or self.row in second.at:
+            raise NoKernel("a distance of vectors that both depend on the column, or both on the row")
+        query, key = self._vectors(first, second)
+        norms = [self.leaf(f"query_square {query}"), self.leaf(f"key_square {key}")]
+        product = self.map("mul", [self.number(-2), self._dot(query, key)])
+        return self.map("clamp_min", [self.map("add", [*norms, product]), self.number(0)])
 
     def _factors(self, node: nodes.Einsum, at: tuple[int, ...]) -> list[Operand]:
         """The factors of a product placed at `at`; the axes it sums come after those of the frame, the width first."""
@@ -294,7 +315,7 @@ class TileBuilder:
         return self.leaf(f"table {len(self.tables) - 1}")
 
 
-def _has_spelling(node: nodes.Map) -> bool:
+def has_spelling(node: nodes.Map) -> bool:
     """Whether an operation can be printed for Triton."""
     if node.operation == "pow":
         return isinstance(node.operands[1].node, nodes.Number)

@@ -3,6 +3,7 @@ the edges of blocks, in every dtype, with memory that is NaN before each launch.
 
 from __future__ import annotations
 
+import inspect
 import re
 import sys
 from functools import cache
@@ -20,9 +21,10 @@ from tests.kernels.bfloat16 import use_right_bfloat16
 
 ENERGIES = Path(__file__).parents[2] / "examples" / "energies"
 WITH_KERNELS = (
-    "alibi", "attention_sink", "cem_attention", "cross_attention", "diagonal_low_rank", "energy_transformer",
-    "grouped_query", "linear_attention", "multi_query", "preconditioned", "query_key_norm", "recursive_held",
-    "recursive_refreshed", "relative_bias", "sigmoid_attention", "sliding_window", "soft_capped", "yuriiformer",
+    "alibi", "attention_sink", "cem_attention", "cem_mlp", "cross_attention", "diagonal_low_rank",
+    "energy_transformer", "geglu", "grouped_query", "linear_attention", "mean_shift", "mixture_of_experts",
+    "modern_hopfield", "multi_query", "preconditioned", "query_key_norm", "recursive_held", "recursive_refreshed",
+    "reglu", "relative_bias", "sigmoid_attention", "sliding_window", "soft_capped", "squared_relu", "yuriiformer",
 )  # fmt: skip
 
 
@@ -36,11 +38,19 @@ def kernels_of(name: str) -> Any:
     return sys.modules[layer_class(name).__module__]._kernels
 
 
+def sizes_of(name: str, **sizes: int) -> dict[str, int]:
+    """Header names of an energy, small."""
+    header = inspect.signature(layer_class(name)).parameters
+    small = {"d": 16, "heads": 2, "f": 24, "experts": 3, "window": 5, "span": 7}
+    found = {n: size for n, size in small.items() if n in header}
+    if name == "grouped_query":
+        found |= {"heads": 4, "groups": 2}
+    return {**found, **sizes}
+
+
 def pair(name: str, dtype: torch.dtype, **sizes: int) -> tuple[Any, Any]:
     """The layer on its kernels in `dtype`, and on the generic backend in float64, with the same parameters."""
-    arguments = {"d": 16, **({"groups": 2, "per": 2} if name == "grouped_query" else {"heads": 2}), **sizes}
-    if name in ("sliding_window", "relative_bias"):
-        arguments |= {"window": 5} if name == "sliding_window" else {"span": 7}
+    arguments = sizes_of(name, **sizes)
     layer = layer_class(name)(**arguments, backend="triton", dtype=dtype)
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
@@ -127,12 +137,12 @@ def test_shapes_round_the_edges_of_blocks(
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
-@pytest.mark.parametrize("name", ["cem_attention", "soft_capped", "sigmoid_attention", "energy_transformer"])
+@pytest.mark.parametrize("name", ["cem_attention", "cem_mlp", "soft_capped", "energy_transformer"])
 def test_low_precision(name: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
     """At most twice the error of the torch backend in the same dtype, and a few ulp."""
     use_right_bfloat16(monkeypatch)
     layer, reference = pair(name, dtype)
-    other = layer_class(name)(d=16, heads=2, backend="torch", dtype=dtype)
+    other = layer_class(name)(**sizes_of(name), backend="torch", dtype=dtype)
     other.load_state_dict(layer.state_dict())
     arguments = inputs(name, (2, 40), dtype)
     weight = torch.randn(arguments["x"].shape, generator=torch.Generator().manual_seed(2))
