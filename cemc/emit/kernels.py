@@ -4,10 +4,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from cemc.emit.names import free_name
+from cemc.emit.kernel_parts import (
+    NAMES,
+    Dot,
+    Forward,
+    Input,
+    Loads,
+    PairSum,
+    Side,
+    Width,
+    loop_range,
+    number_names,
+    numbered,
+    renamed,
+    upstream_input,
+    vector_input,
+    with_offset,
+    without_positions,
+)
 from cemc.emit.operators import SMALLEST, operator
 from cemc.emit.tile import TilePrinter
 from cemc.emit.wrap import wrapped
@@ -24,112 +41,6 @@ if TYPE_CHECKING:
 _REFERENCE = re.compile(r"(?<![\w.])_(?:sigmoid|tanh|softplus|normal_cdf|sqrt|sqrt_slope|sign|expm1|log1p)(?=\()")
 
 
-@dataclass(frozen=True)
-class Width:
-    """Constants of a kernel: the length of an axis, and the same padded. `axis` is its name in the energy."""
-
-    axis: str
-    size: str
-    padded: str
-
-
-@dataclass(frozen=True)
-class Input:
-    """A tensor that a kernel reads. `name`: the pointer, `local`: the variable with what is loaded, `argument`: the
-    argument of the operator; `strides` as arguments; `width`: for tiles. `axes`: how many follow batch and head."""
-
-    kind: str
-    argument: str
-    name: str
-    local: str
-    strides: list[str]
-    axes: int
-    width: Width | None = None
-    integer: bool = False
-    count: str = ""
-    offset: str = ""
-
-
-@dataclass(frozen=True)
-class Dot:
-    local: str
-    query: Input
-    key: Input
-
-
-@dataclass(frozen=True)
-class PairSum:
-    """`weight`: the variable with the weights, 0 outside the mask already if `bare`. `softmax`: they are linear in the
-    softmax weights."""
-
-    local: str
-    output: str
-    weight: str
-    bare: bool
-    softmax: bool
-    key: Input | None
-    upstream: Input
-    gradient: str
-
-
-@dataclass
-class Side:
-    """A backward kernel: gradients of what varies with rows, with columns, or of a table of offsets. `called`: the
-    kernel, `length`: of what it goes over in blocks; `first`: the first column that a block of rows has in a table."""
-
-    name: str
-    called: str
-    rows: bool
-    summary: str
-    length: str
-    table: Input | None = None
-    first: str = ""
-    outputs: list[str] = field(default_factory=list)
-    made: list[str] = field(default_factory=list)
-    accumulators: list[dict[str, str]] = field(default_factory=list)
-    range: list[str] = field(default_factory=list)
-    start: str = "0"
-    stop: str = ""
-    mask: list[str] = field(default_factory=list)
-    score: list[str] = field(default_factory=list)
-    lines: list[str] = field(default_factory=list)
-    updates: list[str] = field(default_factory=list)
-    stores: list[str] = field(default_factory=list)
-    loads: Loads | None = None
-
-
-@dataclass(frozen=True)
-class Loads:
-    """What one kernel reads, and the products it makes of that: `dots`, `squares` of vectors, and `sums`, whose
-    gradients it needs."""
-
-    queries: list[Input]
-    keys: list[Input]
-    rows: list[Input]
-    columns: list[Input]
-    scalars: list[Input]
-    tables: list[Input]
-    dots: list[Dot]
-    sums: list[PairSum]
-    gradients: list[Input]
-    squares: list[Input]
-
-    @property
-    def inputs(self) -> list[Input]:
-        """All tensors of the forward pass among them."""
-        return [*self.queries, *self.keys, *self.rows, *self.columns, *self.scalars, *self.tables]
-
-
-@dataclass(frozen=True)
-class Forward:
-    """The forward kernel: statements for the mask, the score and the weights of a pair."""
-
-    loads: Loads
-    mask: list[str]
-    score: list[str]
-    weights: list[str]
-
-
 class Kernel:
     """Everything the template asks about one Pairs node."""
 
@@ -142,22 +53,22 @@ class Kernel:
         self.widths: list[Width] = []
         self.keys = [self._wide("key", n, key) for n, key in enumerate(pairs.keys)]
         self.queries = [self._wide("query", n, query) for n, query in enumerate(pairs.queries)]
-        self.rows = [_vector("row_value", n, each) for n, each in enumerate(pairs.rows)]
-        self.columns = [_vector("column_value", n, each) for n, each in enumerate(pairs.columns)]
-        self.scalars = [_vector("scalar", n, each, axes=0) for n, each in enumerate(pairs.scalars)]
-        self.sinks = [_vector("sink", n, each) for n, each in enumerate(pairs.sinks)]
-        self.tables: list[Input] = [_vector("table", n, each) for n, each in enumerate(pairs.tables)]
-        self.numbers = number_names(pairs.numbers)
-        self.dots = [Dot(_numbered("dot", n), self.queries[q], self.keys[k]) for n, (q, k) in enumerate(pairs.dots)]
+        self.rows = [vector_input("row_value", n, each) for n, each in enumerate(pairs.rows)]
+        self.columns = [vector_input("column_value", n, each) for n, each in enumerate(pairs.columns)]
+        self.scalars = [vector_input("scalar", n, each, axes=0) for n, each in enumerate(pairs.scalars)]
+        self.sinks = [vector_input("sink", n, each) for n, each in enumerate(pairs.sinks)]
+        self.tables: list[Input] = [vector_input("table", n, each) for n, each in enumerate(pairs.tables)]
+        self.numbers = number_names(pairs.numbers, ())
+        self.dots = [Dot(numbered("dot", n), self.queries[q], self.keys[k]) for n, (q, k) in enumerate(pairs.dots)]
         self.adjoints = dict(tile.adjoints)
         self.sums = [self._sum(n) for n in range(len(pairs.values))]
         self.gradients = [s.upstream for s in self.sums]
         if self.score:
-            self.gradients += [_upstream("delta", None), _upstream("log_sum_exp", None)]
+            self.gradients += [upstream_input("delta", None), upstream_input("log_sum_exp", None)]
         leaves = self._leaves()
         printer = TilePrinter(leaves, (), list(tile.offsets))
         self.tables = [
-            _with_offset(table, printer.code(offset).text)
+            with_offset(table, printer.code(offset).text)
             for table, offset in zip(self.tables, tile.offsets, strict=True)
         ]
         self.inputs = [
@@ -192,7 +103,7 @@ class Kernel:
             suffix = "" if not self.widths else f"_{len(self.widths) + 1}"
             width = Width(axis, f"WIDTH{suffix}", f"PADDED{suffix}")
             self.widths.append(width)
-        local = _numbered(kind, n)
+        local = numbered(kind, n)
         strides = [f"{local}_{axis}" for axis in ("batch", "head", "token", "width")]
         return Input(kind, local, f"{local}_ptr", local, strides, 2, width)
 
@@ -201,10 +112,10 @@ class Kernel:
         key = None if value is None else self.keys[value]
         weight = self.pairs.tile.weights[n]
         bare = isinstance(weight, nodes.Tensor) and weight.name == "p 0"
-        local = _numbered("result", n)
+        local = numbered("result", n)
         return PairSum(
-            local, f"{local}_out", "p" if bare else _numbered("weight", n), bare, self.pairs.tile.softmax[n], key,
-            _upstream(f"d_{local}", key.width if key is not None else None), _numbered("gradient", n),
+            local, f"{local}_out", "p" if bare else numbered("weight", n), bare, self.pairs.tile.softmax[n], key,
+            upstream_input(f"d_{local}", key.width if key is not None else None), numbered("gradient", n),
         )  # fmt: skip
 
     def _leaves(self) -> dict[str, str]:
@@ -222,27 +133,13 @@ class Kernel:
 
     def _reserved(self) -> list[str]:
         """Names that mean something in the kernels of this node."""
-        found = ["score", "larger", "largest", "finite", "shrink", "total", "inside", "start", "row", "column", "block"]
-        found += ["blocks", "place", "batch", "head", "heads", "row_count", "column_count", "offset", "i", "j", "p"]
-        found += [
-            "some",
-            "log_sum_exp",
-            "LOG2E",
-            "ACC",
-            "PRECISION",
-            "ROWS",
-            "COLUMNS",
-            "low",
-            "high",
-            "delta",
-            "first",
-        ]
+        found = [*NAMES, *self.numbers]
         for each in (*self.inputs, *self.gradients):
             found += [each.name, each.local, *each.strides]
-        found += [s.local for s in self.sums] + [s.weight for s in self.sums] + [s.gradient for s in self.sums]
+        found += [name for s in self.sums for name in (s.local, s.weight, s.gradient)]
         locals_ = [*(each.local for each in self.inputs), *(dot.local for dot in self.dots)]
         locals_ += [f"{each.local}_square" for each in (*self.queries, *self.keys)]
-        return [*found, *self.numbers, *locals_, *(f"d_{each}" for each in locals_)]
+        return [*found, *locals_, *(f"d_{each}" for each in locals_)]
 
     # ------------------------------------------------------------------------------------------------------- loops
 
@@ -250,13 +147,13 @@ class Kernel:
         first, end = "offset + block * ROWS", "offset + (block + 1) * ROWS"
         highs = [f"{end}{self._shown(form)}" for form in self.bounds.upper]
         lows = [f"{first}{self._shown(form)}" for form in self.bounds.lower]
-        self.column_range, self.column_start, self.column_stop = _range(lows, highs, "column_count", "COLUMNS")
+        self.column_range, self.column_start, self.column_stop = loop_range(lows, highs, "column_count", "COLUMNS")
 
     def _row_range(self) -> tuple[list[str], str, str]:
         first, end = "block * COLUMNS - offset", "(block + 1) * COLUMNS - offset"
         lows = [f"{first}{self._shown(form, -1)}" for form in self.bounds.upper]
         highs = [f"{end}{self._shown(form, -1)}" for form in self.bounds.lower]
-        return _range(lows, highs, "row_count", "ROWS")
+        return loop_range(lows, highs, "row_count", "ROWS")
 
     def _shown(self, form: Form, sign: int = 1) -> str:
         """A linear form of numbers as terms to be added."""
@@ -352,7 +249,7 @@ class Kernel:
         side.lines = printer.lines(targets, named=False)
         # An expression that is a variable already gets no second name.
         printed = {target: printer.code(node).text for target, node in targets}
-        side.updates = [_renamed(line, printed) for line in side.updates]
+        side.updates = [renamed(line, printed) for line in side.updates]
         reached = [dot for dot in self.dots if f"d_{dot.local}" in printed]
         read = [(dot.key if rows else dot.query).local for dot in reached]
         read += [each.local for n, each in enumerate(squared) if f"{each.kind}_square {n}" in adjoints]
@@ -375,9 +272,9 @@ class Kernel:
         sign = form["i"]
         # Where the subscript is s (i - j) + c, the first of a block's columns is that of the largest i - j.
         largest = (
-            f"(block + 1) * ROWS - 1{self._shown(form_without(form), -1)}"
+            f"(block + 1) * ROWS - 1{self._shown(without_positions(form), -1)}"
             if sign == 1
-            else (f"-(block * ROWS{self._shown(form_without(form), -1)})")
+            else (f"-(block * ROWS{self._shown(without_positions(form), -1)})")
         )
         side.first = f"offset + start - ({largest})"
         side.stop = "row_count"
@@ -460,63 +357,6 @@ class Kernel:
             side.stores.append(
                 f"_store_tile({where}, {gradient}, {token}, {count}, {each.width.size}, {each.width.padded})"
             )
-
-
-def form_without(form: Form) -> Form:
-    """The part of a linear form that is free of positions."""
-    return {name: value for name, value in form.items() if name not in ("i", "j")}
-
-
-def _renamed(line: str, printed: dict[str, str]) -> str:
-    return re.sub(r"<(\w+)>", lambda match: printed[match.group(1)], line)
-
-
-def _range(lows: Sequence[str], highs: Sequence[str], count: str, size: str) -> tuple[list[str], str, str]:
-    """Statements, first and end of a loop over blocks of `size`, between the bounds."""
-    lines: list[str] = []
-    start, stop = "0", count
-    if lows:
-        lines.append(f"low = tl.maximum({lows[0]}, 0) // {size} * {size}")
-        lines += [f"low = tl.maximum(low, {each} // {size} * {size})" for each in lows[1:]]
-        start = "low"
-    if highs:
-        lines.append(f"high = tl.minimum({highs[0]}, {count})")
-        lines += [f"high = tl.minimum(high, {each})" for each in highs[1:]]
-        stop = "high"
-    return lines, start, stop
-
-
-def _numbered(name: str, n: int) -> str:
-    return name if n == 0 else f"{name}_{n + 1}"
-
-
-def _vector(kind: str, n: int, operand: Operand, axes: int = 1) -> Input:
-    local = _numbered(kind, n)
-    strides = [f"{local}_{axis}" for axis in ("batch", "head", "token")[: 2 + axes]]
-    count = f"{local}_count" if kind == "table" else ""
-    integer = operand.node.kind != "real"
-    return Input(kind, local, f"{local}_ptr", local, strides, axes, integer=integer, count=count)
-
-
-def _upstream(local: str, width: Width | None) -> Input:
-    axes = ("batch", "head", "token", "width") if width else ("batch", "head", "token")
-    return Input("gradient", local, f"{local}_ptr", local, [f"{local}_{a}" for a in axes], len(axes) - 2, width)
-
-
-def _with_offset(table: Input, offset: str) -> Input:
-    return Input(**{**table.__dict__, "offset": offset})
-
-
-def number_names(numbers: Sequence[Node]) -> list[str]:
-    """What the numbers of a kernel are called: constants and sizes by their names where these are free."""
-    taken = {"i", "j", "p", "heads", "offset", "block", "start", "score", "inside", "rows", "columns"}
-    names: list[str] = []
-    for n, node in enumerate(numbers):
-        wanted = node.name if isinstance(node, nodes.Constant) else node.axis if isinstance(node, nodes.Size) else ""
-        if not wanted.isascii() or not wanted.isidentifier() or wanted in taken or "_" in wanted:
-            wanted = f"number_{n + 1}"
-        names.append(free_name(wanted, names))
-    return names
 
 
 def kernels_of(program: Program | None) -> list[Kernel]:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from cemc.program import nodes
 
 if TYPE_CHECKING:
-    from cemc.emit.kernels import Input, Kernel
+    from cemc.emit.kernel_parts import Input
+    from cemc.emit.kernels import Kernel
 
 
 SMALLEST = 16

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cemc.emit.code import Code, call
-from cemc.emit.kernels import number_names
+from cemc.emit.kernel_parts import number_names
 from cemc.emit.precision import wanted_in
 from cemc.emit.tile import TilePrinter
 from cemc.program import nodes
@@ -26,7 +26,7 @@ class PointwiseKernel:
         self.integer = [operand.node.kind != "real" for operand in node.inputs]
         adjoints = dict(node.body.adjoints)
         self.learned = [each for n, each in enumerate(self.inputs) if f"input {n}" in adjoints]
-        self.numbers = number_names(node.numbers)
+        self.numbers = number_names(node.numbers, self.inputs)
         kinds = ["int" if number.kind == "integer" else "float" for number in node.numbers]
         self.typed_numbers = [f"{name}: {kind}" for name, kind in zip(self.numbers, kinds, strict=True)]
         leaves = {f"input {n}": each for n, each in enumerate(self.inputs)}

@@ -24,7 +24,8 @@ WITH_KERNELS = (
     "alibi", "attention_sink", "cem_attention", "cem_mlp", "cross_attention", "diagonal_low_rank",
     "energy_transformer", "geglu", "grouped_query", "linear_attention", "mean_shift", "mixture_of_experts",
     "modern_hopfield", "multi_query", "preconditioned", "query_key_norm", "recursive_held", "recursive_refreshed",
-    "reglu", "relative_bias", "sigmoid_attention", "sliding_window", "soft_capped", "squared_relu", "yuriiformer",
+    "reglu", "relative_bias", "sigmoid_attention", "sliding_window", "soft_capped", "squared_relu",
+    "token_shift", "yuriiformer",
 )  # fmt: skip
 
 

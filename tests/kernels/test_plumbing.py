@@ -140,4 +140,4 @@ def test_widths_that_no_kernel_has() -> None:
 
 def test_without_kernels_the_reason_is_given() -> None:
     with pytest.raises(ValueError, match="this energy has no Triton kernels"):
-        layer_class("token_shift")(d=16, backend="triton")
+        layer_class("third_order")(d=16, backend="triton")
