@@ -35,20 +35,20 @@ _TILES = {
         (256, 128, 64, 8, 3),
         (256, 64, 64, 4, 2),
         (512, 64, 64, 8, 2),
-        (512, 64, 32, 4, 2),
-        (1024, 32, 32, 4, 2),
-        (2048, 32, 16, 4, 2),
-        (8192, 16, 16, 4, 1),
+        (768, 64, 32, 4, 2),
+        (1280, 32, 32, 4, 2),
+        (2560, 32, 16, 4, 2),
+        (math.inf, 16, 16, 4, 1),
     ),
     "backward": (
         (256, 64, 64, 4, 2),
         (512, 64, 64, 8, 2),
         (512, 64, 32, 4, 2),
-        (1024, 32, 32, 4, 2),
+        (1280, 32, 32, 4, 2),
         (2048, 32, 16, 4, 2),
-        (8192, 16, 16, 4, 1),
+        (math.inf, 16, 16, 4, 1),
     ),
-    "table": ((8192, 16, 32, 4, 2), (8192, 16, 32, 4, 1)),
+    "table": ((math.inf, 16, 32, 4, 2), (math.inf, 16, 32, 4, 1)),
 }
 
 
@@ -56,8 +56,8 @@ def configurations(kind: str, width: int, element_size: int) -> list[dict[str, i
     """What a kernel can be launched with, the best first. `width`: of the tiles that a column has, together."""
     if INTERPRETED:
         return [{"ROWS": 16, "COLUMNS": 32} if kind == "table" else {"ROWS": 32, "COLUMNS": 32}]
-    # Products in float32 are made of three, whose parts are in registers at the same time.
-    size = width * element_size * (3 if element_size == 4 else 1)
+    # Products in float32 are made of three: their parts are in registers at the same time.
+    size = width * element_size * (5 if element_size == 4 else 1)
     tiles = _TILES[kind if kind in _TILES else "backward"]
     names = ("ROWS", "COLUMNS", "num_warps", "num_stages")
     return [dict(zip(names, tile, strict=True)) for most, *tile in tiles if size <= most]

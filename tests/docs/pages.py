@@ -153,16 +153,19 @@ def _cemc(arguments: list[str]) -> str:
 @contextlib.contextmanager
 def _in_folder(folder: Path) -> Iterator[None]:
     """Work in `folder`, with `examples` and `generated` at hand as in a checkout, and a file that is the reader's own;
-    modules are imported from there."""
+    modules are imported from there. Triton does not interpret, which nobody asks for unless a page says so."""
     for name in ("examples", "generated"):
         (folder / name).symlink_to(ROOT / name)
     (folder / "my_energy.cem").symlink_to(ROOT / "examples" / "energies" / "cem_attention.cem")
     before, modules, path = Path.cwd(), set(sys.modules), list(sys.path)
     os.chdir(folder)
     sys.path.insert(0, str(folder))
+    interpreted = os.environ.pop("TRITON_INTERPRET", None)
     try:
         yield
     finally:
+        if interpreted is not None:
+            os.environ["TRITON_INTERPRET"] = interpreted
         os.chdir(before)
         sys.path[:] = path
         for name in set(sys.modules) - modules:
