@@ -210,6 +210,7 @@ def _load_kernels() -> Any:
     name = f"{__name__}_kernels"
     if name not in sys.modules:
         spec = spec_from_file_location(name, path)
+        assert spec is not None and spec.loader is not None
         module = sys.modules[name] = module_from_spec(spec)
         spec.loader.exec_module(module)
     return sys.modules[name]
