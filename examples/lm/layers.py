@@ -69,7 +69,7 @@ def _inside(node: Any) -> Iterator[Any]:
 
 @dataclass(frozen=True)
 class LayerSource:
-    """A layer's class, the text of its energy (empty for a class written by hand) and of its code."""
+    """A layer's class, the text of its energy (empty for a class written by hand) and of its code and kernels."""
 
     layer: type[nn.Module]
     energy: str
@@ -156,7 +156,7 @@ def _compiled(layer: LayerConfig, folder: Path | None) -> LayerSource:
     result = results[names.index(layer.name) if layer.name else 0]
     target = _temporary() if folder is None else folder
     cemc.compile_file(layer.energy, out=target)
-    return LayerSource(_class_of(target / f"{result.name}.py"), result.source, result.code)
+    return LayerSource(_class_of(target / f"{result.name}.py"), result.source, result.code + result.kernels)
 
 
 @cache
@@ -176,9 +176,11 @@ def generated_file(path: Path) -> LayerSource:
         code = path.read_text(encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror or error}") from error
+    kernels = path.with_name(f"{path.stem}_kernels.py")
+    beside = kernels.read_text(encoding="utf-8") if kernels.exists() else ""
     found = _class_of(path)
     (opening,) = re.findall(r'\A""".*?\n\n(.*?)\n\nThe energ', code, re.DOTALL) or [""]
-    return LayerSource(found, textwrap.dedent(opening), code)
+    return LayerSource(found, textwrap.dedent(opening), code + beside)
 
 
 def _class_of(path: Path) -> type[nn.Module]:
