@@ -18,8 +18,9 @@ Roles = tuple[Role, ...]
 @dataclass(frozen=True)
 class Stages:
     """`stage`: of each node, by number. `pairs`: the pairs. `below`: pairs, nodes that read one, and nodes that depend
-    on such of their own stage."""
+    on such of their own stage. `taken`: rows taken out of values of all columns, and pairs made of such."""
 
+    taken: frozenset[int]
     stage: Mapping[int, int]
     pairs: frozenset[int]
     below: frozenset[int]
@@ -30,6 +31,7 @@ def stages(order: Iterable[Node], roles: Mapping[int, Roles], runtime: frozenset
     stage: dict[int, int] = {}
     pairs: set[int] = set()
     below: set[int] = set()
+    taken: set[int] = set()
     for node in order:
         own = max((stage[child.number] for child in operands(node)), default=0)
         depends = any(
@@ -41,24 +43,32 @@ def stages(order: Iterable[Node], roles: Mapping[int, Roles], runtime: frozenset
         if is_pair(node, roles.get(node.number, ()), runtime):
             pairs.add(node.number)
             depends = True
+            if any(child.number in taken for child in operands(node)):
+                taken.add(node.number)
+        elif _is_taken(node, roles.get(node.number, ())):
+            taken.add(node.number)
         if depends:
             below.add(node.number)
-    return Stages(stage, frozenset(pairs), frozenset(below))
+    return Stages(frozenset(taken), stage, frozenset(pairs), frozenset(below))
 
 
 def is_pair(node: Node, roles: Roles, runtime: frozenset[str]) -> bool:
     """Whether a node has a row and a column, and can be computed for some of the rows."""
     row = any(role is True for role in roles)
     column = any(axis in runtime and role is not True for axis, role in zip(node.dims, roles, strict=False))
-    # Rows taken out of a value of all columns are not there for a block of rows alone.
-    taken = isinstance(node, Recent) and roles[node.axis] is True
-    return row and column and not taken
+    return row and column and not _is_taken(node, roles)
+
+
+def _is_taken(node: Node, roles: Roles) -> bool:
+    """Whether a node takes rows out of a value of all columns: these are not there for a block of rows alone."""
+    return isinstance(node, Recent) and roles[node.axis] is True
 
 
 @dataclass(frozen=True)
 class Turner:
     """Says which sums of pairs over columns are better sums over rows: those of pairs that are computed the other way
-    round anyway, at an earlier stage, or in the order rows, columns. `known`: the split nodes, by the number of what
+    round anyway, at an earlier stage, or in the order rows, columns; and those of pairs that cannot be computed for
+    some rows alone. `known`: the split nodes, by the number of what
     they are made of and the roles asked for; `stages`: theirs."""
 
     stages: Stages
@@ -70,8 +80,13 @@ class Turner:
         if len(rows) != 1:
             return None
         best, found = self._cost(node, frame, rows[0], rows[0]), None
-        for position in range(len(frame)):
-            if position not in node.output and best is not None:
+        summed = [p for p in range(len(frame)) if p not in node.output]
+        current = (self.known.get((o.node.number, tuple(frame[p] for p in o.at))) for o in node.operands)
+        if any(value is not None and value.number in self.stages.taken for value in current):
+            axes = {p: axis for o in node.operands for p, axis in zip(o.at, o.node.dims, strict=True)}
+            return next((p for p in summed if axes.get(p) == axes[rows[0]]), None)
+        for position in summed:
+            if best is not None:
                 cost = self._cost(node, frame, rows[0], position)
                 if cost is not None and cost < best:
                     best, found = cost, position

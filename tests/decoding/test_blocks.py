@@ -109,6 +109,9 @@ PAIRWISE = {
     "weights used again on what they made": "s[i, j] = dot(x[i], given(x[j]))\n"
     "n[i] = logsumexp[l <= i](given(s[i, l]))\nw[i, j] = given(exp(s[i, j] - n[i]))\n"
     "m[i] = sum[j <= i](w[i, j] * tanh(given(x[j])))\nE[i] = dot(x[i], sum[j <= i](w[i, j] * given(m[j])))",
+    "joint, maximum": "E[i] = max[j in token](dot(x[i], x[j])) + max[j != i](dot(given(x[i]), tanh(x[j])))",
+    "joint, maximum of what was read": "m[i] = given(x[i]) * max[i - 5 < j <= i](dot(given(x[i]), x[j]))\n"
+    "E[i] = logsumexp[j < i](dot(given(x[i]), m[j]) - norm2(m[i]))",
     "documents": "given doc[token]: int\nE[i] = -logsumexp[j <= i if doc[j] == doc[i]](dot(x[i], given(x[j])))",
     "decay": "param f[d]\nc[i] = sum[l <= i](log(sigmoid(given(dot(f, x[l])))))\n"
     "E[i] = -logsumexp[j <= i](dot(x[i], given(x[j])) + c[i] - c[j])",
