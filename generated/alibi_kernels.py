@@ -293,7 +293,12 @@ def _pairs_rows(
         d_scalar += tl.sum(tl.where(inside, d_scalar_part, 0.0), 1)
         d_dot = tl.where(inside, d_dot, 0.0).to(key.dtype)
         d_query += tl.dot(d_dot, key, input_precision=PRECISION, out_dtype=ACC)
-    tl.store(d_scalar_out + place * tl.cdiv(row_count, 16) + block, tl.sum(d_scalar, 0))
+    group = block * (ROWS // 16) + tl.arange(0, ROWS // 16)
+    tl.store(
+        d_scalar_out + place * tl.cdiv(row_count, 16) + group,
+        tl.sum(tl.reshape(d_scalar, (ROWS // 16, 16)), 1),
+        mask=group < tl.cdiv(row_count, 16),
+    )
     _store_tile(d_query_out + place * row_count * WIDTH, d_query, row, row_count, WIDTH, PADDED)
 
 
@@ -422,7 +427,7 @@ def _pairs_operator_gradient(
     d_result = d_result.to(key.dtype)
     d_query = torch.empty(query.shape, dtype=query.dtype, device=query.device)
     d_key = torch.empty(key.shape, dtype=key.dtype, device=query.device)
-    d_scalar = scalar.new_zeros(batch, heads, triton.cdiv(rows, 16), dtype=_accumulated(query))
+    d_scalar = scalar.new_empty(batch, heads, triton.cdiv(rows, 16), dtype=_accumulated(query))
     _launch(
         _pairs_rows,
         "rows",

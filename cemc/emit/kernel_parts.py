@@ -14,7 +14,7 @@ from cemc.recognise.bounds import Form
 
 NAMES = frozenset(
     "ACC COLUMNS LOG2E PADDED PRECISION ROWS WIDTH Tensor allowed at batch batches block blocks column columns config "
-    "ctx delta dot exists finite first found gradient head heads here high i inside j key larger largest lead "
+    "ctx delta dot exists finite first found gradient group head heads here high i inside j key larger largest lead "
     "length like low math nullcontext offset output p place pointer query re result results row rows scalar score "
     "shape shrink sink some start stop table tile tl tokens torch total triton u value weight width".split()
 )

@@ -308,8 +308,13 @@ class Kernel:
         axis = 0 if kind == "column" else 1
         side.updates.append(f"{gradient} += tl.sum(tl.where(inside, <{gradient}_part>, 0.0), {axis})")
         if kind == "scalar":
-            at = f"place * tl.cdiv(row_count, {SMALLEST}) + block"
-            side.stores.append(f"tl.store({gradient}_out + {at}, tl.sum({gradient}, 0))")
+            # One number for each few rows, however large the tile is: all are written, and do not depend on its size.
+            groups, count = f"ROWS // {SMALLEST}", f"tl.cdiv(row_count, {SMALLEST})"
+            total = f"tl.sum(tl.reshape({gradient}, ({groups}, {SMALLEST})), 1)"
+            side.stores += [
+                f"group = block * ({groups}) + tl.arange(0, {groups})",
+                f"tl.store({gradient}_out + place * {count} + group, {total}, mask=group < {count})",
+            ]
         else:
             token, count = ("row", "row_count") if kind == "row" else ("column", "column_count")
             side.stores.append(

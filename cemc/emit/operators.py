@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 SMALLEST = 16
-"""Rows of the smallest tile: blocks of rows are at most as many as tiles of these."""
+"""Rows of the smallest tile: the gradient of a number is first summed over as many."""
 
 
 def operator(kernel: Kernel) -> dict[str, Any]:
@@ -128,7 +128,7 @@ def _gradient_made(kernel: Kernel, learned: list[Input], like: str) -> list[str]
             lines.append(f"{name} = ({each.argument}.to(delta.dtype) - log_sum_exp).exp() * delta")
         elif each.kind == "scalar":
             size = f"triton.cdiv(rows, {SMALLEST})"
-            lines.append(f"{name} = {each.argument}.new_zeros(batch, heads, {size}, dtype=_accumulated({like}))")
+            lines.append(f"{name} = {each.argument}.new_empty(batch, heads, {size}, dtype=_accumulated({like}))")
         else:
             lines.append(
                 f"{name} = torch.empty({each.argument}.shape, dtype={each.argument}.dtype, device={like}.device)"
