@@ -163,6 +163,8 @@ class _Reads:
 
     def advice(self, subscript: Expr, form: Form, axis: Axis, place: _Place) -> str | None:
         text = " ".join(self.energy.source.text[subscript.span.start : subscript.span.end].split())
+        # The span of a sum ends with its last term, before a bracket that closes there.
+        text = "(" * max(text.count(")") - text.count("("), 0) + text + ")" * max(text.count("(") - text.count(")"), 0)
         if not self.holds(form, place):
             return f"keep it inside by a condition, `if {text} >= 0`"
         return None if axis.runtime else f"keep it inside by a condition, `if {text} < {axis.name}`"
