@@ -69,7 +69,7 @@ def faults(unit: Unit, inspections: Sequence[Inspection]) -> list[str]:
                 found.append(f"{where}: {kernel.name} needs {kernel.facts.shared} bytes of shared memory")
             if kernel.facts.spills and kernel.name.endswith("forward"):
                 found.append(f"{where}: {kernel.name} spills {kernel.facts.spills}")
-            if not kernel.facts.matrix and kernel.name.endswith(("forward", "rows", "columns")):
+            if not kernel.facts.matrix and "pairs" in kernel.name:
                 found.append(f"{where}: {kernel.name} makes no use of matrix units")
     return found
 

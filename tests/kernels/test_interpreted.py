@@ -52,6 +52,7 @@ def sizes_of(name: str, **sizes: int) -> dict[str, int]:
 def pair(name: str, dtype: torch.dtype, **sizes: int) -> tuple[Any, Any]:
     """The layer on its kernels in `dtype`, and on the generic backend in float64, with the same parameters."""
     arguments = sizes_of(name, **sizes)
+    torch.manual_seed(0)
     layer = layer_class(name)(**arguments, backend="triton", dtype=dtype)
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
