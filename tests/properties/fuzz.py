@@ -15,6 +15,7 @@ import hypothesis
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from tests.properties import support
 from tests.properties.families import family_files
 from tests.properties.strategy import cem_files
 from tests.properties.support import compare_text
@@ -72,12 +73,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--examples", type=int, default=1000, help="files to draw")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--kernels", action="store_true", help="compare Triton kernels too; needs TRITON_INTERPRET=1")
     parser.add_argument("--budget", type=int, default=4, help="levels of an expression")
     parser.add_argument("--families", action="store_true", help="energies of pairs and features instead of any")
     parser.add_argument("--shortest", type=int, default=1, help="tokens at least")
     parser.add_argument("--chunk", type=int, default=100, help="files between restarts from a new seed")
     parser.add_argument("--no-shrink", action="store_true")
     options = parser.parse_args()
+    support.KERNELS = options.kernels
     counts: Counter[str] = Counter()
     failures: list[Failure] = []
     start = time.monotonic()

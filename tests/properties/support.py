@@ -24,6 +24,8 @@ from cemc.source import Source
 from cemc.syntax import parse, read_source
 
 BACKENDS = ("generic", "torch")
+KERNELS = False
+"""Whether kernels are compared too: Triton takes its time to interpret them, so only long runs by hand do (fuzz.py)."""
 NUMBERS = itertools.count()
 
 
@@ -52,7 +54,9 @@ def compiled_source(source: Source) -> tuple[Energy, Any]:
 
 
 def backends_in(layer_class: Any) -> tuple[str, ...]:
-    """All backends a class has: "triton" too, if Triton interprets the kernels beside its module."""
+    """All backends a class has: "triton" too, where it was asked for and Triton interprets the kernels."""
+    if not KERNELS:
+        return BACKENDS
     kernels = getattr(sys.modules[layer_class.__module__], "_kernels", None)
     return (*BACKENDS, "triton") if getattr(kernels, "INTERPRETED", False) else BACKENDS
 
