@@ -185,9 +185,6 @@ def _risky(node: Basic) -> Expr | None:
     """The operand of a singular function that varies; None for everything else."""
     if isinstance(node, Pow) and node.args[1].is_negative:
         operand = node.args[0]
-        if isinstance(operand, Apply) and operand.function == "at_least_one":
-            # The number of entries of a mean.
-            return None
     elif isinstance(node, Apply) and node.function in _SAFE:
         operand = node.arguments[0]
         if node.function == "rsqrt" and any(term.is_Rational and term > 0 for term in Add.make_args(operand)):

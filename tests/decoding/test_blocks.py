@@ -112,8 +112,6 @@ PAIRWISE = {
     "joint, maximum": "E[i] = max[j in token](dot(x[i], x[j])) + max[j != i](dot(given(x[i]), tanh(x[j])))",
     "joint, maximum of what was read": "m[i] = given(x[i]) * max[i - 5 < j <= i](dot(given(x[i]), x[j]))\n"
     "E[i] = logsumexp[j < i](dot(given(x[i]), m[j]) - norm2(m[i]))",
-    "joint, a mean of what was read": "m[i] = mean[i - 5 < j <= i](tanh(dot(given(x[i]), given(x[j]))) * x[j])\n"
-    "w[i, j] = tanh(dot(x[i], given(x[j])))\nE[i] = sum[j <= i](w[i, j] * dot(x[i], m[j])) / 30",
     "documents": "given doc[token]: int\nE[i] = -logsumexp[j <= i if doc[j] == doc[i]](dot(x[i], given(x[j])))",
     "decay": "param f[d]\nc[i] = sum[l <= i](log(sigmoid(given(dot(f, x[l])))))\n"
     "E[i] = -logsumexp[j <= i](dot(x[i], given(x[j])) + c[i] - c[j])",
