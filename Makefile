@@ -12,7 +12,7 @@ SHELL := /bin/bash
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
-# Threads that wait give way, so that a busy core does not slow everything down tenfold (see examples/lm/__init__.py).
+# Threads that wait give way, so that a busy core does not slow everything down tenfold (see examples/__init__.py).
 OMP_WAIT_POLICY ?= PASSIVE
 export OMP_WAIT_POLICY
 

@@ -59,8 +59,9 @@ Recognised:
 
 Backend "torch" runs it so; "generic" is plain operations, differentiable any number of times.
 
-Triton kernels, in yuriiformer_kernels.py: the sums over pairs, and what is element-wise between projections. The rest is torch.
-"""  # noqa: E501
+Triton kernels, in yuriiformer_kernels.py: the sums over pairs, and what is element-wise between projections. The rest
+is torch.
+"""
 
 from __future__ import annotations
 

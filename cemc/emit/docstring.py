@@ -49,7 +49,8 @@ def kernels_text(energy: typed.Energy, schedule: Schedule) -> list[str]:
         order = in_order(schedule.triton.step.values())
         what = ["the sums over pairs"] if any(isinstance(node, Pairs) for node in order) else []
         what += ["what is element-wise between projections"] if any(isinstance(n, Pointwise) for n in order) else []
-        return [f"Triton kernels, in {kernels_name(energy)}.py: {', and '.join(what)}. The rest is torch."]
+        text = f"Triton kernels, in {kernels_name(energy)}.py: {', and '.join(what)}. The rest is torch."
+        return textwrap.wrap(text, WIDTH, break_long_words=False, break_on_hyphens=False)
     if schedule.no_kernels:
         return ["There are no Triton kernels:", "", *_wrapped(schedule.no_kernels)]
     return []
@@ -73,6 +74,7 @@ def kernels_docstring(energy: typed.Energy, version: str) -> str:
 
 def _quoted(lines: Sequence[str]) -> str:
     lines = [_safe(line) for line in lines]
+    # The energy is quoted as it was written; a line of it that is too long is no fault of the file.
     long = any(len(line) > WIDTH for line in lines)
     text = "\n".join(lines)
     return f'"""{text}\n"""' + ("  # noqa: E501" if long else "")

@@ -132,6 +132,11 @@ def _places(tried: _Tried, name: str) -> dict[int, _Place]:
     return places
 
 
+def _denominator(f: Callable[[float], _Value], number: int) -> Callable[[float], float]:
+    """One denominator of an integrand as a function of its argument."""
+    return lambda z: f(z).denominators.get(number, math.nan)
+
+
 def _first(f: Callable[[float], _Value], side: int) -> _Place | None:
     points = [float(point) for point in _POINTS if point * side >= 0]
     values = [f(point) for point in points]
@@ -140,7 +145,7 @@ def _first(f: Callable[[float], _Value], side: int) -> _Place | None:
     for (low, before), (high, after) in pairwise(zip(points, values, strict=True)):
         for node, value in before.denominators.items():
             if after.finite and value * after.denominators.get(node, value) < 0:
-                at, size = _root(lambda z, node=node: f(z).denominators.get(node, math.nan), low, high)  # type: ignore[misc]
+                at, size = _root(_denominator(f, node), low, high)
                 if size < 1e-9:
                     return _Place(side, at, False)
         if not after.finite:

@@ -6,7 +6,6 @@ models of type "cem".
 
 from transformers import AutoConfig, AutoModelForCausalLM
 
-import examples.lm  # noqa: F401 - how waiting threads behave is to be said before torch's are started
 from examples.hf.configuration import CemConfig
 from examples.hf.modeling import CemCache, CemForCausalLM
 from examples.hf.training import CemTrainer

@@ -87,7 +87,6 @@ class CemForCausalLM(PreTrainedModel, GenerationMixin):
     config_class = CemConfig
     base_model_prefix = "model"
     supports_gradient_checkpointing = True
-    _no_split_modules: list[str] = []  # noqa: RUF012 - the library's own name and kind
 
     def __init__(self, config: CemConfig) -> None:
         super().__init__(config)

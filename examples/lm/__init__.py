@@ -1,8 +1,1 @@
 """A small language model made of generated layers: `python -m examples.lm.train --help`."""
-
-import os
-
-# Threads that wait for each other give way instead of spinning. Spinning costs little on idle cores, but as soon as
-# something else runs on one of them, each parallel loop waits a whole time slice, and training is ten times slower.
-# The library that reads this does so when torch is imported.
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")

@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import tomllib
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -229,13 +228,10 @@ def _layer(path: Path, values: Any) -> LayerConfig:
     if not isinstance(values, dict) or ("energy" in values) == ("module" in values):
         raise ConfigError(f"{path}: a layer in [[layers]] should have either an energy or a module, not {values!r}")
     own: dict[str, Any] = {}
-    check: Callable[[str, str], Any] = lambda key, kind: _value(  # noqa: E731 - a layer's keys have no table to name
-        f"{path}: {key} of a layer should be", key, kind, values[key]
-    )
     # None of these can be an argument of a generated class; a module of one's own may call anything `energy`.
     for key, kind in (("energy", "str"), ("module", "str"), ("name", "str"), ("steps", "int")):
         if key in values:
-            own[key] = check(key, kind)
+            own[key] = _value(f"{path}: {key} of a layer should be", key, kind, values[key])
     arguments = {key: value for key, value in values.items() if key not in own}
     for key, value in arguments.items():
         if not isinstance(value, int | float | str):

@@ -67,14 +67,18 @@ def test_a_wrong_kernel_does_not_pass(monkeypatch: pytest.MonkeyPatch) -> None:
 
     kind = gpu_part.layer_class("cem_attention")
 
-    def made(*, backend: str, **sizes: Any) -> Any:
-        layer: Any = kind(**sizes, backend="torch" if backend == "triton" else backend)
-        layer.name_ = "wrong" if backend == "triton" else ""
-        return layer
+    class Made:
+        """The class with another backend; its sizes are read off its signature."""
 
-    made.__signature__ = inspect.signature(kind)  # type: ignore[attr-defined]
+        __signature__ = inspect.signature(kind)
+
+        def __call__(self, *, backend: str, **sizes: Any) -> Any:
+            layer: Any = kind(**sizes, backend="torch" if backend == "triton" else backend)
+            layer.name_ = "wrong" if backend == "triton" else ""
+            return layer
+
     monkeypatch.setattr(gpu_part, "quantities", slightly_wrong)
-    monkeypatch.setattr(gpu_part, "layer_class", lambda name: made)
+    monkeypatch.setattr(gpu_part, "layer_class", lambda name: Made())
     gpu_part.check("cem_attention", gpu_part.DRY, lambda **line: lines.append(line))
     assert [line["passed"] for line in lines] == [False, True]  # in float16 an error as small is rounding
     assert lines[0]["why"].startswith("gradient to Q 1.0e-03, torch ")

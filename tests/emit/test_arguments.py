@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -279,7 +280,7 @@ def test_caches_and_what_is_none() -> None:
     other = layer_class(PLAIN.replace("plain", "other"))(d=4).new_cache((2,), 9)
     for wrong, got in (({}, "dict"), (True, "bool"), (other, "_Cache")):
         text = f"cache: expected what new_cache of this layer returned, got {got}"
-        fails(lambda wrong=wrong: layer(X, cache=wrong), TypeError, text)  # type: ignore[misc]
+        fails(partial(layer, X, cache=wrong), TypeError, text)
     _, cache = layer(X, cache=layer.new_cache([2], 9))
     fails(lambda: cache.crop(1.5), TypeError, "tokens: expected an integer, got 1.5")
     fails(lambda: cache.reorder([1, 0]), TypeError, "index: expected an integer tensor [sequences], got list")

@@ -6,6 +6,7 @@ import json
 import math
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -41,8 +42,8 @@ def test_texts_that_differ_are_an_error(
 ) -> None:
     from examples.lm.model import generate
 
-    def forgetful(*arguments: object, cached: bool) -> object:
-        written = generate(*arguments)  # type: ignore[arg-type]
+    def forgetful(*arguments: Any, cached: bool) -> Any:
+        written = generate(*arguments)
         if not cached:
             written[-3] += 1
         return written

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -52,9 +53,9 @@ def test_a_seed_determines_the_report(path: Path) -> None:
 
 def test_a_wrong_module_fails(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def load_wrong(path: Path, name: str) -> type[torch.nn.Module]:
-        right = load(path, name)
+        right: Any = load(path, name)
 
-        class Wrong(right):  # type: ignore[misc, valid-type]
+        class Wrong(right):
             def forward(self, x: Tensor, steps: int | None = None, **givens: Tensor) -> Tensor:
                 new: Tensor = super().forward(x, steps=steps, **givens)
                 return new.detach() + (new - new.detach()) * 1.0001
