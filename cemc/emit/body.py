@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 
-from cemc.emit.code import SUM, WIDTH, Code, call, chain, conditional, method, name, statement
+from cemc.emit.code import WIDTH, Code, call, method, name
 from cemc.emit.context import Context
 from cemc.emit.describe import describe, shape
 from cemc.emit.expressions import Printer
 from cemc.emit.frames import place
 from cemc.emit.integrals import integral
+from cemc.emit.lengths import Length, Lengths
 from cemc.emit.names import Scope
 from cemc.emit.precision import Dtype, computed_in, wanted_in
-from cemc.program import nodes
+from cemc.emit.section import Cache, Section
+from cemc.program import kernel_nodes, nodes
 from cemc.program.graph import in_order, operands
 from cemc.program.nodes import Node, Operand
 from cemc.program.scalars import scalars_in
@@ -46,31 +47,6 @@ _ALWAYS = (
 # Nothing is computed in these: they are in the dtype their users want.
 _AS_WANTED = (nodes.Cached, nodes.OverRows, nodes.Recent)
 
-Length = tuple[str, bool, int | None]
-"""What has a length in tensors: an axis, whether it runs over rows, and the number of the node that says which columns,
-None for all."""
-
-
-@dataclass(frozen=True)
-class Cache:
-    """The variables of a method that decodes: the cache, which may be None, and the number of the repeat."""
-
-    variable: str
-    repeat: str
-
-
-@dataclass
-class Section:
-    """Statements as (text before the expression, expression, comment)."""
-
-    statements: list[tuple[str, Code, str]] = field(default_factory=list)
-
-    def add(self, target: str, code: Code, comment: str = "") -> None:
-        self.statements.append((f"{target} = ", code, comment))
-
-    def lines(self, indent: int) -> list[str]:
-        return [line for before, code, comment in self.statements for line in statement(before, code, comment, indent)]
-
 
 class Body:
     """The statements that compute `roots`.
@@ -92,9 +68,8 @@ class Body:
         self.acc, self.low = scope.local("acc"), scope.local("low") if fused else "acc"
         self.numbers: dict[str, None] = {}
         self._arguments = arguments
-        self.known, self.cache, self._lengths = known or {}, cache, lengths or {}
-        self._sizes: dict[str, str] = {}
-        self._starts: dict[int, str] = {}
+        self.known, self.cache = known or {}, cache
+        self.lengths = Lengths(self, arguments, lengths or {})
         self._parameters: dict[tuple[str, Dtype], str] = {}
         self._shared: dict[tuple[object, ...], list[str]] = {}
         self._codes: dict[int, Code] = {}
@@ -146,13 +121,13 @@ class Body:
             self._stored[node.number] = "acc"
             self._codes[node.number] = name(self.known[node.number])
             return
-        if isinstance(node, (nodes.Tensor, nodes.RowBlocks, nodes.Pairs)):
+        if isinstance(node, (nodes.Tensor, nodes.RowBlocks, kernel_nodes.Pairs)):
             return
-        if isinstance(node, (nodes.RowResult, nodes.PairResult)):
+        if isinstance(node, (nodes.RowResult, kernel_nodes.PairResult)):
             self._stored[node.number] = computed_in(node, self.fused)
             self._codes[node.number] = self._printer.code(node)
             return
-        if self.all_columns and isinstance(node, _AS_WANTED) and not isinstance(node.operand, nodes.Tensor):
+        if self.lengths.all_columns and isinstance(node, _AS_WANTED) and not isinstance(node.operand, nodes.Tensor):
             # Without a cache the tokens of the call are all there are.
             self.variable(node.operand)
             self._stored[node.number] = self._stored[node.operand.number]
@@ -251,7 +226,7 @@ class Body:
     def wanted_name(self, node: Node) -> str:
         """What a node's variable should be called: what the source calls it, else something that tells what it is."""
         if node.hint is None:
-            return self._unclaimed(describe(node, self._called))
+            return self.unclaimed(describe(node, self._called))
         roles = self._roles.get(node.number, frozenset()) & {"state", "context", "input"}
         return f"{node.hint}_{next(iter(roles))}" if len(roles) == 1 and "state" not in roles else node.hint
 
@@ -263,16 +238,15 @@ class Body:
         `exact`: the names may be those of the source."""
         if key not in self._shared:
             self._shared[key] = [
-                each if each == "_" else self.scope.numbered(each if exact else self._unclaimed(each))
-                for each in wanted
+                each if each == "_" else self.scope.numbered(each if exact else self.unclaimed(each)) for each in wanted
             ]
             section = self.inside if any(self._changes[n.number] for n in reads) else self.before
             section.add(", ".join(self._shared[key]), code if isinstance(code, Code) else code())
         return self._shared[key]
 
-    def results_of(self, pairs: nodes.Pairs) -> dict[int, nodes.PairResult]:
+    def results_of(self, pairs: kernel_nodes.Pairs) -> dict[int, kernel_nodes.PairResult]:
         """The results of a kernel that something here reads, by their numbers."""
-        found = (n for n in self._order if isinstance(n, nodes.PairResult) and n.pairs is pairs)
+        found = (n for n in self._order if isinstance(n, kernel_nodes.PairResult) and n.pairs is pairs)
         return {node.result: node for node in found}
 
     def integral(self, node: nodes.Map, operand: Code) -> Code:
@@ -283,62 +257,6 @@ class Body:
         """A header name or constant."""
         self.numbers[called] = None
         return f"{self.owner}{called}"
-
-    def size(self, axis: str) -> str:
-        """The length of an axis."""
-        if axis not in self.context.runtime:
-            return self.attribute(axis)
-        if axis not in self._sizes:
-            self._sizes[axis] = self.scope.local("n" if axis == "token" else f"n_{axis}")
-            length = name(self._length(axis))
-            if self.cache is not None and axis == "token":
-                variable = self.cache.variable
-                length = name(f"{length.text} if {variable} is None else {variable}.tokens + {length.text}")
-            self.leaves.add(self._sizes[axis], length)
-        return self._sizes[axis]
-
-    def length(self, axis: str) -> str:
-        """The length of an axis in the arguments of this call, written out."""
-        return self._length(axis) if axis in self.context.runtime else self.attribute(axis)
-
-    def length_of(self, axis: str, row: bool, window: Node | None) -> str:
-        """The length of an axis: of rows, or of the columns of a window."""
-        key = (axis, row, None if window is None else window.number)
-        if key in self._lengths:
-            variable, position = self._lengths[key]
-            return f"{variable}.shape[{position}]"
-        if row and self.cache is not None:
-            return self.new_tokens()
-        return self.size(axis) if window is None else self.columns(axis, window).text
-
-    @property
-    def all_columns(self) -> bool:
-        """Whether every window is of all tokens, as it is outside of blocks without a cache."""
-        return self.cache is None and not self._lengths
-
-    def columns(self, axis: str, window: Node) -> Code:
-        """How many tokens there are from the first of a window on."""
-        start = self.start(window)
-        total = name(self.size(axis))
-        return total if start is None else chain(SUM, total, ("-", name(start)))
-
-    def start(self, window: Node) -> str | None:
-        """The variable for the first token of a window; None where that is the first of all, there being no cache."""
-        if self.cache is None:
-            return None
-        if window.number not in self._starts:
-            variable = self._starts[window.number] = self.scope.numbered(self._unclaimed("start"))
-            seen = name(f"{self.cache.variable}.tokens")
-            first = seen
-            if not (isinstance(window, nodes.Number) and window.value == 0):
-                largest = self.context.names.builtin("max")
-                first = call(largest, chain(SUM, seen, ("-", self.use(window))), "0")
-            self.before.add(variable, conditional(name("0"), name(f"{self.cache.variable} is None"), first))
-        return self._starts[window.number]
-
-    def new_tokens(self) -> str:
-        """How many tokens this call has."""
-        return self._length("token")
 
     @property
     def device(self) -> str:
@@ -403,7 +321,7 @@ class Body:
         self.inside.statements.remove(statement)
         return statement[1]
 
-    def _unclaimed(self, wanted: str) -> str:
+    def unclaimed(self, wanted: str) -> str:
         """A name that nothing in the source has."""
         return f"{wanted}_" if wanted in self.context.declared else wanted
 
@@ -418,15 +336,3 @@ class Body:
             )
             self._parameters[node.name, dtype] = variable
         return self._as_wanted(node, name(self._parameters[node.name, dtype]), dtype, want)
-
-    def _length(self, axis: str) -> str:
-        whole = (axis, False, None)
-        variable, position = self._lengths[whole] if whole in self._lengths else self._length_from(axis)
-        return f"{variable}.shape[{position}]"
-
-    def _length_from(self, axis: str) -> tuple[str, int]:
-        for (_, tensor), variable in self._arguments.items():
-            axes = [a.name for a in self.context.energy.axes_of(tensor)]
-            if axis in axes:
-                return variable, axes.index(axis) - len(axes)
-        raise AssertionError(f"no argument has the axis {axis}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 
-from cemc.program import nodes
+from cemc.program import kernel_nodes, nodes
 from cemc.program.nodes import Node
 
 _LONGEST = 16
@@ -47,7 +47,7 @@ def describe(node: Node, name_of: Callable[[Node], str | None]) -> str:
         return _joined("recent", name_of(node.operand))
     if isinstance(node, nodes.RowResult):
         return describe(node.blocks.region.inner[node.result], name_of)
-    if isinstance(node, nodes.Pointwise):
+    if isinstance(node, kernel_nodes.Pointwise):
         return "activated"
     if isinstance(node, nodes.Rotate):
         return _joined("unrotated" if node.inverse else "rotated", name_of(node.operand.node))

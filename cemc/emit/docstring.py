@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from cemc.emit.code import WIDTH
 from cemc.files import GENERATED_MARK
 from cemc.program.graph import in_order
-from cemc.program.nodes import Pairs, Pointwise, Recognition
+from cemc.program.kernel_nodes import Pairs, Pointwise
+from cemc.program.nodes import Recognition
 from cemc.program.schedule import Schedule
 from cemc.semantics import typed
 from cemc.symbolic.equations import Equations

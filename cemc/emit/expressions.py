@@ -16,7 +16,7 @@ from cemc.emit.pointwise import pointwise_call
 from cemc.emit.precision import computed_in
 from cemc.emit.reductions import ReductionPrinter
 from cemc.emit.structured import StructuredPrinter
-from cemc.program import nodes
+from cemc.program import kernel_nodes, nodes
 from cemc.program.nodes import Node
 
 if TYPE_CHECKING:
@@ -45,11 +45,11 @@ class Printer:
             case nodes.Number():
                 return number(node.value)
             case nodes.Size():
-                return name(self._body.size(node.axis))
+                return name(self._body.lengths.size(node.axis))
             case nodes.Constant():
                 return name(self._body.attribute(node.name))
             case nodes.Positions():
-                size = self._body.size(node.axis)
+                size = self._body.lengths.size(node.axis)
                 return call(self._library("torch.arange"), size, f"device={self._body.device}")
             case nodes.RowPositions():
                 return self._row_positions(node)
@@ -63,9 +63,9 @@ class Printer:
                 return self._body.use(node.operand, self._body.kept_in(node))
             case nodes.RowResult():
                 return row_result(self._body, node)
-            case nodes.PairResult():
+            case kernel_nodes.PairResult():
                 return pair_result(self._body, node)
-            case nodes.Pointwise():
+            case kernel_nodes.Pointwise():
                 return pointwise_call(self._body, node)
             case nodes.Map():
                 return self._elementwise.code(node)
@@ -86,21 +86,21 @@ class Printer:
         raise AssertionError(type(node))
 
     def _row_positions(self, node: nodes.RowPositions) -> Code:
-        total, device = self._body.size(node.axis), f"device={self._body.device}"
+        total, device = self._body.lengths.size(node.axis), f"device={self._body.device}"
         if self._body.cache is None:
             return call(self._library("torch.arange"), total, device)
-        return call(self._library("torch.arange"), f"{total} - {self._body.new_tokens()}", total, device)
+        return call(self._library("torch.arange"), f"{total} - {self._body.lengths.new_tokens()}", total, device)
 
     def _recent_positions(self, node: nodes.RecentPositions) -> Code:
-        start = self._body.start(node.window)
-        ends = self._body.size(node.axis) if start is None else f"{start}, {self._body.size(node.axis)}"
+        start = self._body.lengths.start(node.window)
+        ends = self._body.lengths.size(node.axis) if start is None else f"{start}, {self._body.lengths.size(node.axis)}"
         return call(self._library("torch.arange"), ends, f"device={self._body.device}")
 
     def _recent(self, node: nodes.Recent) -> Code:
         operand = self._body.use(node.operand, self._body.kept_in(node))
-        if self._body.all_columns:
+        if self._body.lengths.all_columns:
             return operand
-        count = self._body.length_of(node.dims[node.axis], False, node.window)
+        count = self._body.lengths.of(node.dims[node.axis], False, node.window)
         return call(self._helper("_recent"), operand, str(node.axis - len(node.dims)), count)
 
     def _cached(self, node: nodes.Cached) -> Code:
@@ -148,7 +148,7 @@ class Printer:
         code = self._body.tensor(node.operand, len(node.dims))
         if len(node.operand.at) == len(node.dims):
             return code
-        lengths = [self._body.length_of(*side) for side in sides]
+        lengths = [self._body.lengths.of(*side) for side in sides]
         if node.batched:
             batch = f"{self._body.variable(node.operand.node).text}.shape"
             lengths.insert(0, f"*{batch}[:{-len(node.operand.at)}]" if node.operand.at else f"*{batch}")

@@ -81,10 +81,11 @@ class GatherPrinter:
         placed = [Operand(operand.node, tuple(frame.index(p) for p in operand.at)) for operand in operands]
         pairs = []
         for operand, axis, window in zip(placed, axes, windows, strict=True):
-            place, start = self._body.tensor(operand, len(frame)), None if window is None else self._body.start(window)
+            place = self._body.tensor(operand, len(frame))
+            start = None if window is None else self._body.lengths.start(window)
             if start is not None:
                 place = chain(SUM, place, ("-", name(start)))
-            pairs.append(f"({place.text}, {self._body.length_of(axis, False, window)})")
+            pairs.append(f"({place.text}, {self._body.lengths.of(axis, False, window)})")
         numbers = tuple(None if window is None else window.number for window in windows)
         key = ("place", tuple((o.node.number, o.at) for o in placed), tuple(axes), numbers)
         reads = [operand.node for operand in operands]

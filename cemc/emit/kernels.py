@@ -28,7 +28,7 @@ from cemc.emit.kernel_parts import (
 from cemc.emit.operators import SMALLEST, operator
 from cemc.emit.tile import TilePrinter
 from cemc.emit.wrap import wrapped
-from cemc.program import nodes
+from cemc.program import kernel_nodes, nodes
 from cemc.program.graph import in_order
 from cemc.program.nodes import Node, Operand, Program
 from cemc.recognise.bounds import Bounds, Form, bounds, linear
@@ -44,7 +44,7 @@ _REFERENCE = re.compile(r"(?<![\w.])_(?:sigmoid|tanh|softplus|normal_cdf|sqrt|sq
 class Kernel:
     """Everything the template asks about one Pairs node."""
 
-    def __init__(self, pairs: nodes.Pairs, name: str) -> None:
+    def __init__(self, pairs: kernel_nodes.Pairs, name: str) -> None:
         self.pairs, self.name, self.public = pairs, f"_{name}", name
         tile = pairs.tile
         self.title = name
@@ -367,7 +367,7 @@ class Kernel:
 def kernels_of(program: Program | None) -> list[Kernel]:
     """The kernels that a program calls."""
     order = in_order(program.step.values()) if program is not None else []
-    pairs = [node for node in order if isinstance(node, nodes.Pairs)]
+    pairs = [node for node in order if isinstance(node, kernel_nodes.Pairs)]
     return [Kernel(each, "pairs" if len(pairs) == 1 else f"pairs_{n + 1}") for n, each in enumerate(pairs)]
 
 

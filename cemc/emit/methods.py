@@ -6,11 +6,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from cemc.emit.body import Body, Cache
+from cemc.emit.body import Body
 from cemc.emit.code import WIDTH, bracket, method, name, statement
 from cemc.emit.context import Context
 from cemc.emit.names import Scope
 from cemc.emit.scalars import Scalars
+from cemc.emit.section import Cache
 from cemc.program import nodes
 from cemc.program.graph import in_order
 from cemc.program.nodes import Node
@@ -103,7 +104,7 @@ class _Arguments:
         if state.axes == like.axes:
             return f"{torch}.zeros_like({first})" if start == "0" else f"{torch}.full_like({first}, {start})"
         lengths = [f"*{first}.shape[:{-len(like.axes)}]" if like.axes else f"*{first}.shape"]
-        lengths += [body.length(axis.name) for axis in state.axes]
+        lengths += [body.lengths.of_call(axis.name) for axis in state.axes]
         shape = f"({lengths[0]},)" if len(lengths) == 1 else f"({', '.join(lengths)})"
         return f"{first}.new_full({shape}, {start})"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from cemc.program import nodes
+from cemc.program import kernel_nodes
 
 if TYPE_CHECKING:
     from cemc.emit.kernel_parts import Input
@@ -75,7 +75,7 @@ def _quoted(constant: str) -> str:
     return f'"{name}": {value}'
 
 
-def _kinds(pairs: nodes.Pairs) -> list[str]:
+def _kinds(pairs: kernel_nodes.Pairs) -> list[str]:
     return ["int" if number.kind == "integer" else "float" for number in pairs.numbers]
 
 

@@ -8,7 +8,7 @@ from cemc.emit.code import Code, call
 from cemc.emit.kernel_parts import number_names
 from cemc.emit.precision import wanted_in
 from cemc.emit.tile import TilePrinter
-from cemc.program import nodes
+from cemc.program import kernel_nodes, nodes
 from cemc.program.graph import in_order
 from cemc.program.nodes import Node, Program
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class PointwiseKernel:
     """Everything the template asks about one Pointwise node."""
 
-    def __init__(self, node: nodes.Pointwise, name: str) -> None:
+    def __init__(self, node: kernel_nodes.Pointwise, name: str) -> None:
         self.node, self.public, self.name = node, name, f"_{name}"
         self.function = "".join(word.title() for word in name.split("_"))
         self.inputs = [f"input_{n + 1}" for n in range(len(node.inputs))]
@@ -65,13 +65,13 @@ class PointwiseKernel:
 def pointwise_of(program: Program | None) -> list[PointwiseKernel]:
     """The element-wise kernels that a program calls."""
     order = in_order(program.step.values()) if program is not None else []
-    found = [node for node in order if isinstance(node, nodes.Pointwise)]
+    found = [node for node in order if isinstance(node, kernel_nodes.Pointwise)]
     return [
         PointwiseKernel(node, "pointwise" if len(found) == 1 else f"pointwise_{n + 1}") for n, node in enumerate(found)
     ]
 
 
-def pointwise_call(body: Body, node: nodes.Pointwise) -> Code:
+def pointwise_call(body: Body, node: kernel_nodes.Pointwise) -> Code:
     """The call of the function of an element-wise kernel."""
     kernel = body.context.pointwise[node.number]
     rank = len(node.dims)

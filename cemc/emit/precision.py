@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from cemc.program import nodes
+from cemc.program import kernel_nodes, nodes
 from cemc.program.nodes import Node
 
 Dtype = Literal["low", "acc"]
@@ -18,9 +18,9 @@ def is_product(node: Node) -> bool:
     """Whether a node is a matrix product, and not merely a sum of an element-wise one."""
     if isinstance(node, nodes.Attention):
         return True
-    if isinstance(node, nodes.PairResult):
+    if isinstance(node, kernel_nodes.PairResult):
         return node.result < len(node.pairs.values) and node.pairs.values[node.result] is not None
-    if isinstance(node, nodes.Pointwise):
+    if isinstance(node, kernel_nodes.Pointwise):
         # It converts by itself, and only in registers.
         return True
     if not isinstance(node, nodes.Einsum):
@@ -30,9 +30,9 @@ def is_product(node: Node) -> bool:
 
 def wanted_in(user: Node, operand: Node, fused: bool) -> Dtype:
     """The dtype in which `user` reads `operand`. A learned scale of attention is multiplied in before the product."""
-    if isinstance(user, nodes.Pointwise):
+    if isinstance(user, kernel_nodes.Pointwise):
         return "low" if fused and is_product(operand) else "acc"
-    if isinstance(user, nodes.Pairs):
+    if isinstance(user, kernel_nodes.Pairs):
         return "low" if fused and any(operand is o.node for o in (*user.queries, *user.keys)) else "acc"
     is_scale = isinstance(user, nodes.Attention) and operand is user.scale
     return "acc" if is_scale else computed_in(user, fused)

@@ -93,7 +93,7 @@ class ReductionPrinter:
         lacking = [position for position in range(len(dims), len(frame)) if position not in operand.at]
         if not lacking:
             return code
-        lengths = [self._body.size(axis) for axis in reduced]
+        lengths = [self._body.lengths.size(axis) for axis in reduced]
         return call(self._helper("_expand_last"), code, *lengths)
 
     def _weights(self, node: nodes.Weights) -> Code:

@@ -42,7 +42,7 @@ class StructuredPrinter:
         position = self._body.tensor(Operand(node.position.node, order_of(order)), len(order))
         base = self._body.placed(Operand(node.base, ()), len(order) + 1)
         self._body.context.tensor_base |= not self._body.is_scalar(node.base)
-        table = call(self._helper("_rotary"), position, self._body.size(width), base, self._body.acc)
+        table = call(self._helper("_rotary"), position, self._body.lengths.size(width), base, self._body.acc)
         key = ("rotary", node.position.node.number, tuple(order), node.base.number, width)
         names = self._body.shared(key, (node.position.node, node.base), ("cos", "sin"), table)
         at = [*sorted(node.position.at), rank - 1]

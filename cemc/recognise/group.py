@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cemc.program import nodes
+from cemc.program import kernel_nodes, nodes
 from cemc.program.decode import TOKEN
 from cemc.program.graph import Graph, in_order, operands
 from cemc.program.nodes import Node, Operand
@@ -25,7 +25,7 @@ class Group:
         self._graph, self._shared, self._axes = graph, shared, axes
         self._tile = TileBuilder(graph, scalars, runtime, len(shared), softmax)
         self._sums: list[tuple[Node, Node | None, int | None]] = []
-        self._node: nodes.Pairs | None = None
+        self._node: kernel_nodes.Pairs | None = None
 
     def add(self, weights: Sequence[Operand], columns: Sequence[Operand], vector: bool) -> int:
         """Adds a sum of a product of `weights` and of what varies with the column alone: `columns`, vectors along the
@@ -73,13 +73,13 @@ class Group:
     def _both(self, first: Node, second: Node | None) -> Node:
         return first if second is None or second is first else self._tile.map("and", [first, second], "truth")
 
-    def node(self) -> nodes.Pairs:
+    def node(self) -> kernel_nodes.Pairs:
         """The kernel."""
         if self._node is None:
             self._node = self._made()
         return self._node
 
-    def _made(self) -> nodes.Pairs:
+    def _made(self) -> kernel_nodes.Pairs:
         tile, softmax = self._tile, self.softmax
         score = mask = None
         masks: list[Node | None]
@@ -100,7 +100,7 @@ class Group:
         )
         sinks = softmax.sinks if softmax is not None else ()
         derived = backward(score, weights, self._graph)
-        tile_ = nodes.Tile(
+        tile_ = kernel_nodes.Tile(
             score, mask, weights, tuple(tile.offsets), derived.softmax, tuple(derived.leaves.items())
         )  # fmt: skip
         vectors = [*tile.rows, *tile.columns, *tile.scalars, *tile.tables, *sinks]
@@ -116,7 +116,7 @@ class Group:
             tile.rows.append(Operand(real, (len(self._shared),)))
         read = [*tile.queries, *tile.keys, *tile.rows, *tile.columns, *tile.scalars, *sinks]
         return self._graph.make(
-            nodes.Pairs, dims=(), batched=any(o.node.batched for o in read), kind="real", shared=self._shared,
+            kernel_nodes.Pairs, dims=(), batched=any(o.node.batched for o in read), kind="real", shared=self._shared,
             row=self._axes[0], column=self._axes[1], queries=tuple(tile.queries), keys=tuple(tile.keys),
             dots=tuple(tile.dots), rows=tuple(tile.rows), columns=tuple(tile.columns), scalars=tuple(tile.scalars),
             tables=tuple(tile.tables), numbers=tuple(tile.numbers), sinks=tuple(sinks),

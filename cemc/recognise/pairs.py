@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from cemc.program import nodes
+from cemc.program import kernel_nodes, nodes
 from cemc.program.decode import Roles
 from cemc.program.graph import Graph, in_order, operands
 from cemc.program.nodes import Node, Operand
@@ -84,7 +84,7 @@ class _Matcher:
                 self._tried(node, self._log_sum_exp, levels)
         if not self._places:
             return None
-        made: dict[int, nodes.Pairs] = {}
+        made: dict[int, kernel_nodes.Pairs] = {}
 
         def replaced(node: Node) -> Node | None:
             place = self._places.get(node.number)
@@ -254,7 +254,7 @@ class _Place:
     outside: tuple[Operand, ...]
     node: Node
 
-    def value(self, pairs: nodes.Pairs, graph: Graph) -> Node:
+    def value(self, pairs: kernel_nodes.Pairs, graph: Graph) -> Node:
         number = len(pairs.values) if self.result is None else self.result
         is_sum = self.result is not None and pairs.values[number] is not None
         dims = [*pairs.shared, pairs.row]
@@ -263,7 +263,7 @@ class _Place:
             dims.append(key.node.dims[key.at.index(len(pairs.shared) + 1)])
         node = self.node
         result: Node = graph.make(
-            nodes.PairResult, dims=tuple(dims), batched=pairs.batched, kind="real", pairs=pairs, result=number
+            kernel_nodes.PairResult, dims=tuple(dims), batched=pairs.batched, kind="real", pairs=pairs, result=number
         )
         output = node.output if isinstance(node, nodes.Einsum) else tuple(range(len(node.dims)))
         if self.outside or set(self.frame) != set(output):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from cemc.operations import ELEMENTWISE
-from cemc.program import nodes
+from cemc.program import kernel_nodes, nodes
 from cemc.program.adjoint import Adjoints
 from cemc.program.graph import Graph, in_order, operands
 from cemc.program.nodes import Node, Operand
@@ -52,7 +52,7 @@ class _Run:
         self._numbers: list[Node] = []
         self._known: dict[tuple[int, tuple[int, ...]], Node] = {}
 
-    def node(self) -> nodes.Pointwise | None:
+    def node(self) -> kernel_nodes.Pointwise | None:
         """The kernel; None where one would do nothing better than torch: for a single operation, or without a value of
         all dimensions to read."""
         root = self._root
@@ -73,9 +73,9 @@ class _Run:
         }
         # The kernel has the dtype of what it reads first.
         return self._graph.make(
-            nodes.Pointwise, dims=root.dims, batched=root.batched, kind="real", hint=root.hint,
+            kernel_nodes.Pointwise, dims=root.dims, batched=root.batched, kind="real", hint=root.hint,
             inputs=tuple(self._inputs), numbers=tuple(self._numbers),
-            body=nodes.PointwiseBody(result, tuple(adjoints.items())),
+            body=kernel_nodes.PointwiseBody(result, tuple(adjoints.items())),
         )  # fmt: skip
 
     def _expression(self, node: Node, at: tuple[int, ...]) -> Node:
