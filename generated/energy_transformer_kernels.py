@@ -628,7 +628,7 @@ _pairs_1_operator_gradient.register_vmap(_over_batches(_pairs_1_operator_gradien
 
 
 class Pairs1(torch.autograd.Function):
-    """_pairs_1 with its derivative."""
+    """pairs_1 with its derivative."""
 
     generate_vmap_rule = True
 
@@ -650,7 +650,7 @@ class Pairs1(torch.autograd.Function):
 
 
 class Pairs1Gradient(torch.autograd.Function):
-    """The derivative of _pairs_1, which has none itself."""
+    """The derivative of pairs_1, which has none itself."""
 
     generate_vmap_rule = True
 
@@ -820,7 +820,7 @@ _pairs_2_operator_gradient.register_vmap(_over_batches(_pairs_2_operator_gradien
 
 
 class Pairs2(torch.autograd.Function):
-    """_pairs_2 with its derivative."""
+    """pairs_2 with its derivative."""
 
     generate_vmap_rule = True
 
@@ -842,7 +842,7 @@ class Pairs2(torch.autograd.Function):
 
 
 class Pairs2Gradient(torch.autograd.Function):
-    """The derivative of _pairs_2, which has none itself."""
+    """The derivative of pairs_2, which has none itself."""
 
     generate_vmap_rule = True
 

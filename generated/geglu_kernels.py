@@ -301,11 +301,10 @@ class Pointwise(torch.autograd.Function):
         ctx.numbers = inputs[2:]
 
     @staticmethod
-    def backward(ctx, gradient):
+    def backward(ctx, *gradients):
         # torch.compile cannot look into a function within a function, and does not need this one.
-        compiling = torch.compiler.is_compiling()
-        derivative = _pointwise_operator_gradient if compiling else PointwiseGradient.apply
-        d_input_1, d_input_2 = derivative(gradient, *ctx.saved_tensors, *ctx.numbers)
+        gradient = _pointwise_operator_gradient if torch.compiler.is_compiling() else PointwiseGradient.apply
+        d_input_1, d_input_2 = gradient(*gradients, *ctx.saved_tensors, *ctx.numbers)
         return d_input_1, d_input_2
 
 

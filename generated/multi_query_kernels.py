@@ -471,7 +471,7 @@ _pairs_operator_gradient.register_vmap(_over_batches(_pairs_operator_gradient))
 
 
 class Pairs(torch.autograd.Function):
-    """_pairs with its derivative."""
+    """pairs with its derivative."""
 
     generate_vmap_rule = True
 
@@ -493,7 +493,7 @@ class Pairs(torch.autograd.Function):
 
 
 class PairsGradient(torch.autograd.Function):
-    """The derivative of _pairs, which has none itself."""
+    """The derivative of pairs, which has none itself."""
 
     generate_vmap_rule = True
 

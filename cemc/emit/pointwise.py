@@ -21,6 +21,7 @@ class PointwiseKernel:
 
     def __init__(self, node: kernel_nodes.Pointwise, name: str) -> None:
         self.node, self.public, self.name = node, name, f"_{name}"
+        self.operator = f"{self.name}_operator"
         self.function = "".join(word.title() for word in name.split("_"))
         self.inputs = [f"input_{n + 1}" for n in range(len(node.inputs))]
         self.integer = [operand.node.kind != "real" for operand in node.inputs]
@@ -43,7 +44,10 @@ class PointwiseKernel:
         self.reads = [each for n, each in enumerate(self.inputs) if f"input {n}" in used]
         # The result has the dtype of the first input of its own shape.
         self.whole = [each for each, integer in zip(self.inputs, self.integer, strict=True) if integer]
+        self.tensors = self.inputs
         self.gradients = [f"d_{each}" for each in self.learned]
+        self.gradient_results = self.gradients
+        self.unpacked = ", ".join(self.gradients)
         self.gradient_outputs = [f"d_{each}_out" for each in self.learned]
         self.signature = ", ".join([*(f"{each}: Tensor" for each in self.inputs), *self.typed_numbers])
         self.public_signature = ", ".join(

@@ -13,16 +13,17 @@ from sympy import Add, Expr, Mul, Pow, Rational
 from cemc.notation.nodes import AllOf, AnyOf, Apply, ArgumentSymbol, Compare, Select
 from cemc.operations import ELEMENTWISE
 from cemc.program import nodes
+from cemc.program.expressions import Expressions
 from cemc.program.graph import Graph, in_order
-from cemc.program.nodes import Node, Operand
+from cemc.program.nodes import Node
 
 
-class Adjoints:
+class Adjoints(Expressions):
     """The adjoints of scalar expressions: what is added for a node, and, after `propagate`, what that sends below
     it."""
 
     def __init__(self, graph: Graph) -> None:
-        self.graph = graph
+        super().__init__(graph)
         self._terms: dict[int, list[Node]] = {}
         self._nodes: dict[int, Node] = {}
 
@@ -108,17 +109,6 @@ class Adjoints:
                 operation = "and" if isinstance(expr, AllOf) else "or"
                 return self.map(operation, [self.lowered(a, given) for a in expr.args], "truth")
         raise AssertionError(type(expr))
-
-    def map(self, operation: str, parts: Sequence[Node], kind: nodes.Kind = "real") -> Node:
-        return self.graph.make(
-            nodes.Map, dims=(), batched=False, kind=kind, operation=operation, function=None,
-            operands=tuple(Operand(part, ()) for part in parts),
-        )  # fmt: skip
-
-    def number(self, value: Fraction | int) -> Node:
-        value = Fraction(value)
-        kind: nodes.Kind = "integer" if value.denominator == 1 else "real"
-        return self.graph.make(nodes.Number, dims=(), batched=False, kind=kind, value=value)
 
     def sum(self, terms: Sequence[Node]) -> Node:
         kept = [term for term in terms if not _is_number(term, 0)]

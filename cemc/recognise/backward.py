@@ -27,21 +27,17 @@ class Backward:
 def backward(score: Node | None, weights: Sequence[Node], graph: Graph) -> Backward:
     """Derives the backward pass of a tile from its forward pass."""
     adjoints = Adjoints(graph)
-
-    def leaf(name: str) -> Node:
-        return graph.make(nodes.Tensor, dims=(), batched=False, kind="real", role="given", name=name)
-
-    p = leaf("p 0")
+    p = adjoints.leaf("p 0")
     softmax = tuple(any(node is p for node in in_order([weight])) for weight in weights)
     for n, weight in enumerate(weights):
-        adjoints.add(weight, leaf(f"gradient {n}"))
+        adjoints.add(weight, adjoints.leaf(f"gradient {n}"))
     scores = [] if score is None else in_order([score])
     order = in_order([*([score] if score is not None else []), *weights])
     # What only the weights need comes first, then, through p, the scores.
     adjoints.propagate(order[len(scores) :])
     if score is not None:
         dp = adjoints.of(p)
-        delta = leaf("delta 0")
+        delta = adjoints.leaf("delta 0")
         inner = delta if dp is None else adjoints.map("add", [dp, delta])
         adjoints.add(score, adjoints.product([p, inner]))
         adjoints.propagate(scores)

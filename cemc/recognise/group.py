@@ -29,7 +29,16 @@ class Group:
 
     def add(self, weights: Sequence[Operand], columns: Sequence[Operand], vector: bool) -> int:
         """Adds a sum of a product of `weights` and of what varies with the column alone: `columns`, vectors along the
-        width of the frame if `vector`. Returns the number of the result."""
+        width of the frame if `vector`. Returns the number of the result; raises NoKernel and adds nothing if there is
+        no kernel for it."""
+        kept = self._tile.kept()
+        try:
+            return self._added(weights, columns, vector)
+        except NoKernel:
+            self._tile.restore(kept)
+            raise
+
+    def _added(self, weights: Sequence[Operand], columns: Sequence[Operand], vector: bool) -> int:
         tile = self._tile
         parts = [tile.expression(weight) for weight in weights]
         value = None
@@ -114,7 +123,7 @@ class Group:
                 operands=(Operand(node, (0,)),),
             )  # fmt: skip
             tile.rows.append(Operand(real, (len(self._shared),)))
-        read = [*tile.queries, *tile.keys, *tile.rows, *tile.columns, *tile.scalars, *sinks]
+        read = [*tile.queries, *tile.keys, *tile.rows, *tile.columns, *tile.scalars, *tile.tables, *sinks]
         return self._graph.make(
             kernel_nodes.Pairs, dims=(), batched=any(o.node.batched for o in read), kind="real", shared=self._shared,
             row=self._axes[0], column=self._axes[1], queries=tuple(tile.queries), keys=tuple(tile.keys),

@@ -10,12 +10,13 @@ from collections.abc import Mapping
 from cemc.operations import ELEMENTWISE
 from cemc.program import kernel_nodes, nodes
 from cemc.program.adjoint import Adjoints
+from cemc.program.expressions import Expressions, has_spelling, of_runtime
 from cemc.program.graph import Graph, in_order, operands
 from cemc.program.nodes import Node, Operand
 from cemc.program.rewrite import rewrite
 from cemc.program.scalars import scalars_in
 from cemc.recognise.feature import projection_of
-from cemc.recognise.tile import has_spelling
+from cemc.recognise.tile import index_of
 
 
 def with_pointwise_kernels(step: Mapping[str, Node], runtime: frozenset[str], graph: Graph) -> dict[str, Node] | None:
@@ -38,14 +39,15 @@ def with_pointwise_kernels(step: Mapping[str, Node], runtime: frozenset[str], gr
     return rewrite(dict(step), lambda node: made.get(node.number), graph) if made else None
 
 
-class _Run:
+class _Run(Expressions):
     """The operations that lead to `root` and to nothing else."""
 
     def __init__(
         self, root: nodes.Map, users: Mapping[int, list[Node]], scalars: set[int], runtime: frozenset[str],
         graph: Graph,
     ) -> None:  # fmt: skip
-        self._root, self._users, self._scalars, self._runtime, self._graph = root, users, scalars, runtime, graph
+        super().__init__(graph)
+        self._root, self._users, self._scalars, self._runtime = root, users, scalars, runtime
         self._adjoints = Adjoints(graph)
         self._inside: set[int] = set()
         self._inputs: list[Operand] = []
@@ -63,7 +65,7 @@ class _Run:
         operations = [n for n in in_order([result]) if isinstance(n, nodes.Map)]
         if not wide or not any(n.operation in ELEMENTWISE for n in operations) or len(operations) < 2:
             return None
-        self._adjoints.add(result, self._leaf("gradient 0", "real"))
+        self._adjoints.add(result, self.leaf("gradient 0", "real"))
         order = in_order([result])
         self._adjoints.propagate(order)
         adjoints = {
@@ -72,7 +74,7 @@ class _Run:
             if isinstance(n, nodes.Tensor) and (adjoint := self._adjoints.of(n)) is not None
         }
         # The kernel has the dtype of what it reads first.
-        return self._graph.make(
+        return self.graph.make(
             kernel_nodes.Pointwise, dims=root.dims, batched=root.batched, kind="real", hint=root.hint,
             inputs=tuple(self._inputs), numbers=tuple(self._numbers),
             body=kernel_nodes.PointwiseBody(result, tuple(adjoints.items())),
@@ -87,35 +89,20 @@ class _Run:
     def _made(self, node: Node, at: tuple[int, ...]) -> Node:
         if isinstance(node, nodes.Number):
             return node
-        if node.number in self._scalars and not self._of_runtime(node):
-            return self._leaf(f"number {_index(self._numbers, node)}", node.kind)
+        if node.number in self._scalars and not of_runtime(node, self._runtime):
+            return self.leaf(f"number {index_of(self._numbers, node)}", node.kind)
         if isinstance(node, nodes.Map) and has_spelling(node) and (node is self._root or self._belongs(node)):
             self._inside.add(node.number)
             parts = [self._expression(o.node, tuple(at[p] for p in o.at)) for o in node.operands]
-            return self._graph.make(
-                nodes.Map, dims=(), batched=False, kind=node.kind, operation=node.operation, function=None,
-                hint=node.hint, operands=tuple(Operand(part, ()) for part in parts),
-            )  # fmt: skip
+            return self.map(node.operation, parts, node.kind, node.hint)
         for number, known in enumerate(self._inputs):
             if known.node is node and known.at == at:
-                return self._leaf(f"input {number}", node.kind)
+                return self.leaf(f"input {number}", node.kind)
         self._inputs.append(Operand(node, at))
-        return self._leaf(f"input {len(self._inputs) - 1}", node.kind)
+        return self.leaf(f"input {len(self._inputs) - 1}", node.kind)
 
     def _belongs(self, node: Node) -> bool:
         """Whether only the run reads a value; and as long as any part of the result."""
         return node.dims == self._root.dims and all(
             user.number in self._inside for user in self._users.get(node.number, [])
         )
-
-    def _of_runtime(self, node: Node) -> bool:
-        return any(isinstance(n, nodes.Size) and n.axis in self._runtime for n in in_order([node]))
-
-    def _leaf(self, name: str, kind: nodes.Kind) -> Node:
-        return self._graph.make(nodes.Tensor, dims=(), batched=False, kind=kind, role="given", name=name)
-
-
-def _index(items: list[Node], item: Node) -> int:
-    if item not in items:
-        items.append(item)
-    return items.index(item)

@@ -8,16 +8,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from cemc.operations import ELEMENTWISE
 from cemc.program import nodes
+from cemc.program.expressions import Expressions, has_spelling, of_runtime
 from cemc.program.graph import Graph, in_order, operands
 from cemc.program.nodes import Node, Operand
 from cemc.recognise.bounds import linear
 
 # exp of it is 0 in every dtype, and times 0 it is 0.
 _VERY_NEGATIVE = Fraction(-(10**6))
-
-_PLAIN = frozenset(("add", "mul", "pow", "select", "<", "<=", ">", ">=", "==", "!=", "and", "or", "real", "clamp_min"))
 
 
 @dataclass(frozen=True)
@@ -76,7 +74,7 @@ def _same(inner: Operand | None, outer: Operand | None, frame: tuple[int, ...]) 
     return inner.node is outer.node and tuple(frame[p] for p in inner.at) == outer.at
 
 
-class TileBuilder:
+class TileBuilder(Expressions):
     """Builds scalar expressions for the pairs of a frame: shared axes, then `row`, then the column.
 
     `softmax`: the weights that are a leaf. What the expressions read is collected in the lists of operands."""
@@ -84,7 +82,8 @@ class TileBuilder:
     def __init__(
         self, graph: Graph, scalars: set[int], runtime: frozenset[str], row: int, softmax: Softmax | None
     ) -> None:
-        self._graph, self._scalars, self._runtime, self.softmax = graph, scalars, runtime, softmax
+        super().__init__(graph)
+        self._scalars, self._runtime, self.softmax = scalars, runtime, softmax
         self.row, self.column, self.width = row, row + 1, row + 2
         self.queries: list[Operand] = []
         self.keys: list[Operand] = []
@@ -97,6 +96,23 @@ class TileBuilder:
         self.numbers: list[Node] = []
         self._known: dict[tuple[int, tuple[int, ...]], Node] = {}
         self._positional: dict[int, bool] = {}
+
+    def kept(self) -> tuple[Any, ...]:
+        """What has been collected so far, for `restore`."""
+        return (*(list(items) for items in self._collected()), dict(self._known))
+
+    def restore(self, kept: tuple[Any, ...]) -> None:
+        """Forgets what was collected since: it was for something that has no kernel."""
+        *lists, known = kept
+        for items, old in zip(self._collected(), lists, strict=True):
+            items[:] = old
+        self._known = known
+
+    def _collected(self) -> tuple[list[Any], ...]:
+        return (
+            self.queries, self.keys, self.dots, self.rows, self.columns, self.scalars, self.tables, self.offsets,
+            self.numbers,
+        )  # fmt: skip
 
     # -------------------------------------------------------------------------------------------------- expressions
 
@@ -134,21 +150,6 @@ class TileBuilder:
             case nodes.Size():
                 return self._leaf(node, at)
         raise NoKernel(f"{node.hint or 'a reduction'} is needed for every pair of tokens")
-
-    def map(self, operation: str, parts: Sequence[Node], kind: nodes.Kind = "real", hint: str | None = None) -> Node:
-        """An element-wise operation of scalar expressions."""
-        return self._graph.make(
-            nodes.Map, dims=(), batched=False, kind=kind, operation=operation, function=None, hint=hint,
-            operands=tuple(Operand(part, ()) for part in parts),
-        )  # fmt: skip
-
-    def number(self, value: Fraction | int) -> Node:
-        value = Fraction(value)
-        kind: nodes.Kind = "integer" if value.denominator == 1 else "real"
-        return self._graph.make(nodes.Number, dims=(), batched=False, kind=kind, value=value)
-
-    def leaf(self, name: str, kind: nodes.Kind = "real") -> Node:
-        return self._graph.make(nodes.Tensor, dims=(), batched=False, kind=kind, role="given", name=name)
 
     def weights_in(self, parts: Sequence[Operand]) -> list[Operand]:
         """The softmax weights among the factors of a product of values, looking into products."""
@@ -192,17 +193,13 @@ class TileBuilder:
         """What does not depend on the pair: an entry of a vector, or a number."""
         if isinstance(node, nodes.Number):
             return node
-        if node.number in self._scalars and not self._of_runtime(node):
-            return self.leaf(f"number {_index(self.numbers, node)}", node.kind)
+        if node.number in self._scalars and not of_runtime(node, self._runtime):
+            return self.leaf(f"number {index_of(self.numbers, node)}", node.kind)
         where, kind = (self.rows, "row") if self.row in at else (self.columns, "column")
         if self.row not in at and self.column not in at:
             where, kind = self.scalars, "scalar"
         place = [self.row if p == self.column else p for p in at]
-        return self.leaf(f"{kind} {_index(where, Operand(node, tuple(place)))}", node.kind)
-
-    def _of_runtime(self, node: Node) -> bool:
-        """Whether a number is known only when the layer is called."""
-        return any(isinstance(n, nodes.Size) and n.axis in self._runtime for n in in_order([node]))
+        return self.leaf(f"{kind} {index_of(where, Operand(node, tuple(place)))}", node.kind)
 
     # ----------------------------------------------------------------------------------------- structured operations
 
@@ -244,10 +241,10 @@ class TileBuilder:
         not."""
         key = Operand(key.node, tuple(p - 1 if p >= self.column else p for p in key.at))
         query = Operand(query.node, tuple(p - 1 if p >= self.column else p for p in query.at))
-        return _index(self.queries, query), _index(self.keys, key)
+        return index_of(self.queries, query), index_of(self.keys, key)
 
     def _dot(self, query: int, key: int) -> Node:
-        return self.leaf(f"dot {_index(self.dots, (query, key))}")
+        return self.leaf(f"dot {index_of(self.dots, (query, key))}")
 
     def _distance(self, node: nodes.Distance, at: tuple[int, ...]) -> Node:
         """A squared distance, of norms and an inner product of the same tiles."""
@@ -273,7 +270,7 @@ class TileBuilder:
             return parts[0]
         frame = sorted({p for part in parts for p in part.at})
         axis = {p: part.node.dims[n] for part in parts for n, p in enumerate(part.at)}
-        node = self._graph.make(
+        node = self.graph.make(
             nodes.Einsum, dims=tuple(axis[p] for p in frame), batched=any(p.node.batched for p in parts), kind="real",
             operands=tuple(Operand(part.node, tuple(frame.index(p) for p in part.at)) for part in parts),
             output=tuple(range(len(frame))),
@@ -283,7 +280,7 @@ class TileBuilder:
     def key(self, parts: Sequence[Operand]) -> int:
         """The number of the values that a sum adds up: a product of vectors over columns, in the frame with a width."""
         joined = self._joined(parts)
-        return _index(self.keys, Operand(joined.node, tuple(p - 1 if p >= self.column else p for p in joined.at)))
+        return index_of(self.keys, Operand(joined.node, tuple(p - 1 if p >= self.column else p for p in joined.at)))
 
     def column_factor(self, parts: Sequence[Operand]) -> Node:
         """The product of numbers that a column has, as a factor of the weights."""
@@ -315,16 +312,6 @@ class TileBuilder:
         return self.leaf(f"table {len(self.tables) - 1}")
 
 
-def has_spelling(node: nodes.Map) -> bool:
-    """Whether an operation can be printed for Triton."""
-    if node.operation == "pow":
-        return isinstance(node.operands[1].node, nodes.Number)
-    if node.operation in _PLAIN:
-        return True
-    record = ELEMENTWISE.get(node.operation)
-    return record is not None and record.triton is not None
-
-
 def _inside(operand: Operand, at: Sequence[int]) -> Operand:
     """An operand of a node that is itself placed at `at`."""
     return Operand(operand.node, tuple(at[p] for p in operand.at))
@@ -338,7 +325,7 @@ def _equal(a: Operand, b: Operand) -> bool:
     return a.node is b.node and a.at == b.at
 
 
-def _index(items: list[Any], item: object) -> int:
+def index_of(items: list[Any], item: object) -> int:
     """The place of an item in a list, to which it is added if it is new."""
     for n, known in enumerate(items):
         if known == item or (isinstance(item, Operand) and _equal(known, item)):
