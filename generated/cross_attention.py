@@ -162,16 +162,15 @@ class CrossAttention(nn.Module):
         mask = 0 < valid  # [..., source]
         for _ in range(steps):
             z = (x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6)).to(low)  # [..., token, d]
-            summed = _kernels.pairs(
+            summed, _ = _kernels.pairs(
                 torch.einsum("...id,hrd->...hir", z, Q),
                 Km,
                 mask[..., None, :],
                 beta=self.beta,
                 rows=x.shape[-2],
                 columns=n_source,
-            )[0]
-            full_summed = summed.to(acc).transpose(-3, -2).to(low)  # [..., token, heads, r]
-            x = x + torch.einsum("...ihr,hrd->...id", full_summed, Q).to(acc)
+            )
+            x = x + torch.einsum("...ihr,hrd->...id", summed.transpose(-3, -2), Q).to(acc)
         return x.to(dtype)
 
     def _update_torch(self, x: Tensor, m: Tensor, valid: Tensor, steps: int, low: torch.dtype) -> Tensor:

@@ -658,18 +658,21 @@ def pairs(
     columns: int,
     offset: int = 0,
     first: int = 0,
-) -> tuple[Tensor, ...]:
+) -> tuple[Tensor, Tensor, Tensor]:
     """Sums over columns for a block of rows, with the log-sum-exp of the scores kept as they come.
 
     query [..., rows, width], query_2 [..., rows, width], key [..., columns, width], key_2 [..., columns, width];
-    returns [..., rows, width], [..., rows, width], [..., rows] (
-        the log-sum-exp
-    ). Column n is at position `first` + n, row n at `offset` more.
+    returns [..., rows, width], [..., rows, width], [..., rows] (the log-sum-exp). Column n is at position `first` + n,
+    row n at `offset` more.
     """
     lead = torch.broadcast_shapes(query.shape[:-2], query_2.shape[:-2], key.shape[:-2], key_2.shape[:-2])
     query = _flat(query, lead, 2)
     query_2 = _flat(query_2, lead, 2)
     key = _flat(key, lead, 2)
     key_2 = _flat(key_2, lead, 2)
-    results = Pairs.apply(query, query_2, key, key_2, beta, rows, columns, offset, first)
-    return tuple(u.reshape(*lead, *u.shape[2:]) for u in results)
+    result, result_2, log_sum_exp = Pairs.apply(query, query_2, key, key_2, beta, rows, columns, offset, first)
+    return (
+        result.reshape(*lead, *result.shape[2:]),
+        result_2.reshape(*lead, *result_2.shape[2:]),
+        log_sum_exp.reshape(*lead, *log_sum_exp.shape[2:]),
+    )

@@ -159,16 +159,17 @@ class EnergyTransformer(nn.Module):
         for _ in range(steps):
             term = x - x.mean(-1, keepdim=True)  # [..., token, d]
             g = (term * torch.rsqrt(term.square().mean(-1, keepdim=True) + 1e-6)).to(low)  # [..., token, d]
-            Kg = torch.einsum("...id,hrd->...hir", g, K)  # [..., heads, token, r]
-            Qg = torch.einsum("...id,hrd->...hir", g, Q)  # [..., heads, token, r]
-            summed, log_sum_exp = _kernels.pairs_1(Qg, Kg, beta=self.beta, rows=x.shape[-2], columns=n)
-            summed_2 = _kernels.pairs_2(Kg, Qg, log_sum_exp, beta=self.beta, rows=x.shape[-2], columns=n)[0]
-            full_summed_2 = summed_2.to(acc).transpose(-3, -2).to(low)  # [..., token, heads, r]
-            full_summed = summed.to(acc).transpose(-3, -2).to(low)  # [..., token, heads, r]
+            Mg, Kg, Qg = _project(g, M, K, Q)
+            Kg_2 = Kg.transpose(-3, -2)  # [..., heads, token, r]
+            Qg_2 = Qg.transpose(-3, -2)  # [..., heads, token, r]
+            summed, log_sum_exp = _kernels.pairs_1(Qg_2, Kg_2, beta=self.beta, rows=x.shape[-2], columns=n)
+            summed_2 = _kernels.pairs_2(Kg_2, Qg_2, log_sum_exp, beta=self.beta, rows=x.shape[-2], columns=n)
+            full_summed_2 = summed_2.transpose(-3, -2)  # [..., token, heads, r]
+            full_summed = summed.transpose(-3, -2)  # [..., token, heads, r]
             product = torch.einsum("...ihr,hrd->...id", full_summed_2, K).to(acc)  # [..., token, d]
             Qfull_summed = torch.einsum("...ihr,hrd->...id", full_summed, Q).to(acc)  # [..., token, d]
-            product_2 = (torch.relu(F.linear(g, M).to(acc)).to(low) @ M).to(acc)  # [..., token, d]
-            x = x - alpha * (-product_2 - product - Qfull_summed)
+            term_2 = -(torch.relu(Mg.to(acc)).to(low) @ M).to(acc)  # [..., token, d]
+            x = x - alpha * (term_2 - product - Qfull_summed)
         return x.to(dtype)
 
     def _update_torch(self, x: Tensor, steps: int, low: torch.dtype) -> Tensor:
@@ -373,6 +374,13 @@ def _product_dtype(x: Tensor) -> torch.dtype:
     if x.dtype == torch.float64 or not torch.amp.is_autocast_available(kind) or not torch.is_autocast_enabled(kind):
         return x.dtype
     return torch.get_autocast_dtype(kind)
+
+
+def _project(u: Tensor, *matrices: Tensor) -> list[Tensor]:
+    """u [..., s] times each of the matrices [*axes, s], as one product: [..., *axes] each."""
+    rows = [matrix.flatten(0, -2) for matrix in matrices]
+    products = F.linear(u, torch.cat(rows)).split([len(each) for each in rows], -1)
+    return [u.unflatten(-1, matrix.shape[:-1]) for u, matrix in zip(products, matrices, strict=True)]
 
 
 def _by_blocks(

@@ -129,7 +129,8 @@ class Geglu(nn.Module):
         V = self.V.to(low)  # [f, d]
         for _ in range(steps):
             z = (x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6)).to(low)  # [..., token, d]
-            x = x + (_kernels.pointwise(F.linear(z, W), F.linear(z, V)) @ W).to(acc)
+            Wz, Vz = _project(z, W, V)
+            x = x + (_kernels.pointwise(Wz, Vz) @ W).to(acc)
         return x.to(dtype)
 
     def _update_torch(self, x: Tensor, steps: int, low: torch.dtype) -> Tensor:
@@ -269,6 +270,13 @@ def _product_dtype(x: Tensor) -> torch.dtype:
     if x.dtype == torch.float64 or not torch.amp.is_autocast_available(kind) or not torch.is_autocast_enabled(kind):
         return x.dtype
     return torch.get_autocast_dtype(kind)
+
+
+def _project(u: Tensor, *matrices: Tensor) -> list[Tensor]:
+    """u [..., s] times each of the matrices [*axes, s], as one product: [..., *axes] each."""
+    rows = [matrix.flatten(0, -2) for matrix in matrices]
+    products = F.linear(u, torch.cat(rows)).split([len(each) for each in rows], -1)
+    return [u.unflatten(-1, matrix.shape[:-1]) for u, matrix in zip(products, matrices, strict=True)]
 
 
 class _Cache:

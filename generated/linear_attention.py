@@ -47,6 +47,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 
@@ -140,16 +141,11 @@ class LinearAttention(nn.Module):
         inverse = 1 / torch.clamp((rows + 1).to(acc), min=1)  # [token]
         for repeat in range(steps):
             z = (x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6)).to(low)  # [..., token, d]
-            Kz = torch.einsum("...id,hrd->...hir", z, K)  # [..., heads, token, r]
-            all_Kz = Kz if cache is None else cache.extend((0, repeat), Kz, 3, -2)  # [..., heads, token, r]
-            summed = _kernels.pairs(
-                torch.einsum("...id,hrd->...ihr", z, Q).transpose(-3, -2),
-                all_Kz,
-                rows=x.shape[-2],
-                columns=n,
-                offset=n - x.shape[-2],
-            )[0]
-            full_summed = summed.to(acc).transpose(-3, -2).to(low)  # [..., token, heads, r]
+            Qz, Kz = _project(z, Q, K)
+            Kz_2 = Kz.transpose(-3, -2)  # [..., heads, token, r]
+            all_Kz_2 = Kz_2 if cache is None else cache.extend((0, repeat), Kz_2, 3, -2)  # [..., heads, token, r]
+            summed = _kernels.pairs(Qz.transpose(-3, -2), all_Kz_2, rows=x.shape[-2], columns=n, offset=n - x.shape[-2])
+            full_summed = summed.transpose(-3, -2)  # [..., token, heads, r]
             x = x + inverse[:, None] * torch.einsum("...ihr,hrd->...id", full_summed, Q).to(acc)
         return x.to(dtype)
 
@@ -335,6 +331,13 @@ def _product_dtype(x: Tensor) -> torch.dtype:
     if x.dtype == torch.float64 or not torch.amp.is_autocast_available(kind) or not torch.is_autocast_enabled(kind):
         return x.dtype
     return torch.get_autocast_dtype(kind)
+
+
+def _project(u: Tensor, *matrices: Tensor) -> list[Tensor]:
+    """u [..., s] times each of the matrices [*axes, s], as one product: [..., *axes] each."""
+    rows = [matrix.flatten(0, -2) for matrix in matrices]
+    products = F.linear(u, torch.cat(rows)).split([len(each) for each in rows], -1)
+    return [u.unflatten(-1, matrix.shape[:-1]) for u, matrix in zip(products, matrices, strict=True)]
 
 
 def _by_blocks(

@@ -442,16 +442,14 @@ class PairsGradient(torch.autograd.Function):
         raise RuntimeError('the Triton kernels have no second derivative: use backend="generic"')
 
 
-def pairs(
-    query: Tensor, key: Tensor, *, rows: int, columns: int, offset: int = 0, first: int = 0
-) -> tuple[Tensor, ...]:
+def pairs(query: Tensor, key: Tensor, *, rows: int, columns: int, offset: int = 0, first: int = 0) -> Tensor:
     """Sums over columns for a block of rows.
 
-    query [..., rows, width], key [..., columns, width];
-    returns [..., rows, width]. Column n is at position `first` + n, row n at `offset` more.
+    query [..., rows, width], key [..., columns, width]; returns [..., rows, width]. Column n is at position `first` +
+    n, row n at `offset` more.
     """
     lead = torch.broadcast_shapes(query.shape[:-2], key.shape[:-2])
     query = _flat(query, lead, 2)
     key = _flat(key, lead, 2)
-    results = Pairs.apply(query, key, rows, columns, offset, first)
-    return tuple(u.reshape(*lead, *u.shape[2:]) for u in (results,))
+    result = Pairs.apply(query, key, rows, columns, offset, first)
+    return result.reshape(*lead, *result.shape[2:])

@@ -588,17 +588,19 @@ class PairsGradient(torch.autograd.Function):
 
 def pairs(
     query: Tensor, key: Tensor, scalar: Tensor, *, rows: int, columns: int, offset: int = 0, first: int = 0
-) -> tuple[Tensor, ...]:
+) -> tuple[Tensor, Tensor, Tensor]:
     """Sums over columns for a block of rows, with the log-sum-exp of the scores kept as they come.
 
-    query [..., rows, width], key [..., columns, width], scalar [...];
-    returns [..., rows], [..., rows, width], [..., rows] (
-        the log-sum-exp
-    ). Column n is at position `first` + n, row n at `offset` more.
+    query [..., rows, width], key [..., columns, width], scalar [...]; returns [..., rows], [..., rows, width], [...,
+    rows] (the log-sum-exp). Column n is at position `first` + n, row n at `offset` more.
     """
     lead = torch.broadcast_shapes(query.shape[:-2], key.shape[:-2], scalar.shape)
     query = _flat(query, lead, 2)
     key = _flat(key, lead, 2)
     scalar = _flat(scalar, lead, 0)
-    results = Pairs.apply(query, key, scalar, rows, columns, offset, first)
-    return tuple(u.reshape(*lead, *u.shape[2:]) for u in results)
+    result, result_2, log_sum_exp = Pairs.apply(query, key, scalar, rows, columns, offset, first)
+    return (
+        result.reshape(*lead, *result.shape[2:]),
+        result_2.reshape(*lead, *result_2.shape[2:]),
+        log_sum_exp.reshape(*lead, *log_sum_exp.shape[2:]),
+    )

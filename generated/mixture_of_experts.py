@@ -141,9 +141,9 @@ class MixtureOfExperts(nn.Module):
         V = self.V.to(low)  # [experts, f, d]
         for _ in range(steps):
             z = (x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6)).to(low)  # [..., token, d]
-            summed = _kernels.pairs(
+            summed, _ = _kernels.pairs(
                 z[..., None, :, :], W.transpose(-3, -2), V.transpose(-3, -2), R, rows=x.shape[-2], columns=self.experts
-            )[0]
+            )
             x = x + summed.to(acc).movedim(-3, -1).sum(-1)
         return x.to(dtype)
 

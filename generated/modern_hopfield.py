@@ -124,7 +124,7 @@ class ModernHopfield(nn.Module):
         x = x.to(acc)
         M = self.M.to(low)  # [patterns, d]
         for _ in range(steps):
-            summed = _kernels.pairs(x.to(low), M, beta=self.beta, rows=x.shape[-2], columns=self.patterns)[0]
+            summed, _ = _kernels.pairs(x.to(low), M, beta=self.beta, rows=x.shape[-2], columns=self.patterns)
             x = summed.to(acc)
         return x.to(dtype)
 

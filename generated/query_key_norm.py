@@ -160,24 +160,25 @@ class QueryKeyNorm(nn.Module):
         cos, sin = _rotary(rows, self.r, 10000, acc)
         for repeat in range(steps):
             z = (x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6)).to(low)  # [..., token, d]
-            Qz = torch.einsum("...id,hrd->...hir", z, Q).to(acc)  # [..., heads, token, r]
-            rsqrt = torch.rsqrt(Qz.transpose(-3, -2).square().sum(-1) + 1e-6)  # [..., token, heads]
-            q = rsqrt.mT[..., None] * Qz  # [..., heads, token, r]
+            Qz, Kz = _project(z, Q, K)
+            Qz_2 = Qz.transpose(-3, -2).to(acc)  # [..., heads, token, r]
+            rsqrt = torch.rsqrt(Qz_2.transpose(-3, -2).square().sum(-1) + 1e-6)  # [..., token, heads]
+            q = rsqrt.mT[..., None] * Qz_2  # [..., heads, token, r]
             rotated_q = _rotate(q.transpose(-3, -2), cos[:, None], sin[:, None]).to(low)  # [..., token, heads, r]
-            Kz = torch.einsum("...id,hrd->...hir", z, K).to(acc)  # [..., heads, token, r]
-            c = Kz * torch.rsqrt(Kz.square().sum(-1, keepdim=True) + 1e-6)  # [..., heads, token, r]
+            Kz_2 = Kz.transpose(-3, -2).to(acc)  # [..., heads, token, r]
+            c = Kz_2 * torch.rsqrt(Kz_2.square().sum(-1, keepdim=True) + 1e-6)  # [..., heads, token, r]
             rotated_c = _rotate(c, cos, sin).to(low)  # [..., heads, token, r]
             # [..., heads, token, r]
             all_rotated_c = rotated_c if cache is None else cache.extend((0, repeat), rotated_c, 3, -2)
-            summed = _kernels.pairs(
+            summed, _ = _kernels.pairs(
                 rotated_q.transpose(-3, -2), all_rotated_c, beta, rows=x.shape[-2], columns=n, offset=n - x.shape[-2]
-            )[0]
+            )
             unrotated_summed = _rotate(summed.to(acc), cos, -sin)  # [..., heads, token, r]
             grad_q = -unrotated_summed  # [..., heads, token, r]
-            term = grad_q.transpose(-3, -2) * Qz.transpose(-3, -2)  # [..., token, heads, r]
+            term = grad_q.transpose(-3, -2) * Qz_2.transpose(-3, -2)  # [..., token, heads, r]
             sum_term = term.sum(-1)  # [..., token, heads]
             power = rsqrt**3  # [..., token, heads]
-            term_2 = -power[..., None] * sum_term[..., None] * Qz.transpose(-3, -2)  # [..., token, heads, r]
+            term_2 = -power[..., None] * sum_term[..., None] * Qz_2.transpose(-3, -2)  # [..., token, heads, r]
             term_3 = (term_2 + rsqrt[..., None] * grad_q.transpose(-3, -2)).to(low)  # [..., token, heads, r]
             x = x - torch.einsum("...ihr,hrd->...id", term_3, Q).to(acc)
         return x.to(dtype)
@@ -420,6 +421,13 @@ def _product_dtype(x: Tensor) -> torch.dtype:
     if x.dtype == torch.float64 or not torch.amp.is_autocast_available(kind) or not torch.is_autocast_enabled(kind):
         return x.dtype
     return torch.get_autocast_dtype(kind)
+
+
+def _project(u: Tensor, *matrices: Tensor) -> list[Tensor]:
+    """u [..., s] times each of the matrices [*axes, s], as one product: [..., *axes] each."""
+    rows = [matrix.flatten(0, -2) for matrix in matrices]
+    products = F.linear(u, torch.cat(rows)).split([len(each) for each in rows], -1)
+    return [u.unflatten(-1, matrix.shape[:-1]) for u, matrix in zip(products, matrices, strict=True)]
 
 
 def _rotary(position: Tensor, width: int, base: float, dtype: torch.dtype) -> tuple[Tensor, Tensor]:

@@ -160,9 +160,9 @@ class RecursiveHeld(nn.Module):
             z = (x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6)).to(low)  # [..., token, d]
             Qz = torch.einsum("...id,hrd->...hir", z, Q).to(acc)  # [..., heads, token, r]
             rotated_Qz = _rotate(Qz, cos, sin).to(low)  # [..., heads, token, r]
-            summed = _kernels.pairs(
+            summed, _ = _kernels.pairs(
                 rotated_Qz, all_, beta=self.beta, rows=x.shape[-2], columns=n, offset=n - x.shape[-2]
-            )[0]
+            )
             full_summed = summed.to(acc).transpose(-3, -2)  # [..., token, heads, r]
             unrotated = _rotate(full_summed, cos[:, None], -sin[:, None]).to(low)  # [..., token, heads, r]
             x = x + eta * torch.einsum("...ihr,hrd->...id", unrotated, Q).to(acc)

@@ -153,15 +153,14 @@ class RecursiveRefreshed(nn.Module):
         cos, sin = _rotary(rows, self.r, 10000, acc)
         for repeat in range(steps):
             z = (x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6)).to(low)  # [..., token, d]
-            Qz = torch.einsum("...id,hrd->...hir", z, Q).to(acc)  # [..., heads, token, r]
-            rotated_Qz = _rotate(Qz, cos, sin).to(low)  # [..., heads, token, r]
-            Kz = torch.einsum("...id,hrd->...hir", z, K).to(acc)  # [..., heads, token, r]
-            rotated_Kz = _rotate(Kz, cos, sin).to(low)  # [..., heads, token, r]
+            Qz, Kz = _project(z, Q, K)
+            rotated_Qz = _rotate(Qz.transpose(-3, -2).to(acc), cos, sin).to(low)  # [..., heads, token, r]
+            rotated_Kz = _rotate(Kz.transpose(-3, -2).to(acc), cos, sin).to(low)  # [..., heads, token, r]
             # [..., heads, token, r]
             all_rotated_Kz = rotated_Kz if cache is None else cache.extend((0, repeat), rotated_Kz, 3, -2)
-            summed = _kernels.pairs(
+            summed, _ = _kernels.pairs(
                 rotated_Qz, all_rotated_Kz, beta=self.beta, rows=x.shape[-2], columns=n, offset=n - x.shape[-2]
-            )[0]
+            )
             full_summed = summed.to(acc).transpose(-3, -2)  # [..., token, heads, r]
             unrotated = _rotate(full_summed, cos[:, None], -sin[:, None]).to(low)  # [..., token, heads, r]
             x = x + eta * torch.einsum("...ihr,hrd->...id", unrotated, Q).to(acc)
@@ -360,6 +359,13 @@ def _product_dtype(x: Tensor) -> torch.dtype:
     if x.dtype == torch.float64 or not torch.amp.is_autocast_available(kind) or not torch.is_autocast_enabled(kind):
         return x.dtype
     return torch.get_autocast_dtype(kind)
+
+
+def _project(u: Tensor, *matrices: Tensor) -> list[Tensor]:
+    """u [..., s] times each of the matrices [*axes, s], as one product: [..., *axes] each."""
+    rows = [matrix.flatten(0, -2) for matrix in matrices]
+    products = F.linear(u, torch.cat(rows)).split([len(each) for each in rows], -1)
+    return [u.unflatten(-1, matrix.shape[:-1]) for u, matrix in zip(products, matrices, strict=True)]
 
 
 def _rotary(position: Tensor, width: int, base: float, dtype: torch.dtype) -> tuple[Tensor, Tensor]:

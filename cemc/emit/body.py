@@ -45,7 +45,8 @@ _ALWAYS = (
 
 
 # Nothing is computed in these: they are in the dtype their users want.
-_AS_WANTED = (nodes.Cached, nodes.OverRows, nodes.Recent)
+_KEPT = (nodes.Cached, nodes.OverRows, nodes.Recent)
+_PLACED = (nodes.Align, nodes.Expand)
 
 
 class Body:
@@ -107,10 +108,14 @@ class Body:
                     self._count(n, self._operand_dtype(node, n))
 
     def _computed(self, node: Node) -> Dtype:
-        return self.kept_in(node) if isinstance(node, _AS_WANTED) else computed_in(node, self.fused)
+        return self.kept_in(node) if self._as_it_is(node) else computed_in(node, self.fused)
 
     def _operand_dtype(self, node: Node, operand: Node) -> Dtype:
-        return self.kept_in(node) if isinstance(node, _AS_WANTED) else wanted_in(node, operand, self.fused)
+        return self.kept_in(node) if self._as_it_is(node) else wanted_in(node, operand, self.fused)
+
+    def _as_it_is(self, node: Node) -> bool:
+        """Whether a node computes nothing, so that it is in the dtype its users want. Numbers of Python are none's."""
+        return isinstance(node, _KEPT) or (isinstance(node, _PLACED) and not self.is_scalar(node.operand.node))
 
     def _count(self, node: Node, dtype: Dtype) -> None:
         self._uses[node.number] = self._uses.get(node.number, 0) + 1
@@ -121,13 +126,17 @@ class Body:
             self._stored[node.number] = "acc"
             self._codes[node.number] = name(self.known[node.number])
             return
-        if isinstance(node, (nodes.Tensor, nodes.RowBlocks, kernel_nodes.Pairs)):
+        if isinstance(node, (nodes.Tensor, nodes.RowBlocks, kernel_nodes.Pairs, kernel_nodes.Projections)):
             return
-        if isinstance(node, (nodes.RowResult, kernel_nodes.PairResult)):
+        if isinstance(node, (nodes.RowResult, kernel_nodes.PairResult, kernel_nodes.Projection)):
             self._stored[node.number] = computed_in(node, self.fused)
             self._codes[node.number] = self._printer.code(node)
+            if not self._codes[node.number].is_name:
+                self._pending.add(node.number)
+                if self._uses[node.number] > 1:
+                    self.variable(node)
             return
-        if self.lengths.all_columns and isinstance(node, _AS_WANTED) and not isinstance(node.operand, nodes.Tensor):
+        if self.lengths.all_columns and isinstance(node, _KEPT) and not isinstance(node.operand, nodes.Tensor):
             # Without a cache the tokens of the call are all there are.
             self.variable(node.operand)
             self._stored[node.number] = self._stored[node.operand.number]
@@ -188,9 +197,9 @@ class Body:
         code = self.use(operand.node, want)
         return code if self.is_scalar(operand.node) else place(code, operand.at, rank, operand.node.batched)
 
-    def tensor(self, operand: Operand, rank: int) -> Code:
+    def tensor(self, operand: Operand, rank: int, want: Dtype = "acc") -> Code:
         """The same, but a tensor even where the operand is a number of Python: a real one, or a truth."""
-        code = self.placed(operand, rank)
+        code = self.placed(operand, rank, want)
         if not self.is_scalar(operand.node):
             return code
         return self.lifted(code, None if operand.node.kind == "truth" else self.acc)
@@ -248,6 +257,11 @@ class Body:
         """The results of a kernel that something here reads, by their numbers."""
         found = (n for n in self._order if isinstance(n, kernel_nodes.PairResult) and n.pairs is pairs)
         return {node.result: node for node in found}
+
+    def projections_of(self, projections: kernel_nodes.Projections) -> dict[int, kernel_nodes.Projection]:
+        """The products that something here reads, by their numbers: all, for they were made of what is read."""
+        every = (n for n in self._order if isinstance(n, kernel_nodes.Projection) and n.projections is projections)
+        return {node.result: node for node in every}
 
     def integral(self, node: nodes.Map, operand: Code) -> Code:
         """The antiderivative of a function at `operand`."""
@@ -308,7 +322,8 @@ class Body:
         code = self._codes.get(node.number)
         if code is not None and code.is_name:
             return code.text
-        return describe(node, self._called) if isinstance(node, nodes.Einsum) else None
+        described = isinstance(node, (nodes.Einsum, kernel_nodes.Projection))
+        return describe(node, self._called) if described else None
 
     def target(self, node: Node) -> Code:
         """The expression for a new value of a state: a node that nothing else reads needs no variable of its own."""

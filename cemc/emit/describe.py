@@ -47,6 +47,9 @@ def describe(node: Node, name_of: Callable[[Node], str | None]) -> str:
         return _joined("recent", name_of(node.operand))
     if isinstance(node, nodes.RowResult):
         return describe(node.blocks.region.inner[node.result], name_of)
+    if isinstance(node, kernel_nodes.Projection):
+        projections = node.projections
+        return _product([name_of(projections.matrices[node.result]), name_of(projections.value)])
     if isinstance(node, kernel_nodes.Pointwise):
         return "activated"
     if isinstance(node, nodes.Rotate):
@@ -61,9 +64,7 @@ def describe(node: Node, name_of: Callable[[Node], str | None]) -> str:
             return _joined("sum", names[0]) if names[0] is not None else "total"
         if all(operand.node.batched for operand in node.operands):
             return "product"
-        known = [n for n in names if n is not None]
-        together = "".join(known)
-        return together if len(known) == len(names) and len(together) <= 12 else "product"
+        return _product(names)
     if isinstance(node, nodes.Map):
         if node.kind == "truth":
             return "mask"
@@ -86,3 +87,10 @@ def describe(node: Node, name_of: Callable[[Node], str | None]) -> str:
 def _joined(first: str | None, second: str | None) -> str:
     together = "_".join(part for part in (first, second) if part is not None)
     return together if len(together) <= _LONGEST else str(first or second)
+
+
+def _product(names: list[str | None]) -> str:
+    """A product is called by its factors, if that is short."""
+    known = [n for n in names if n is not None]
+    together = "".join(known)
+    return together if len(known) == len(names) and len(together) <= 12 else "product"

@@ -14,6 +14,7 @@ from cemc.emit.gathering import GatherPrinter
 from cemc.emit.pairs import pair_result
 from cemc.emit.pointwise import pointwise_call
 from cemc.emit.precision import computed_in
+from cemc.emit.projections import projection
 from cemc.emit.reductions import ReductionPrinter
 from cemc.emit.structured import StructuredPrinter
 from cemc.program import kernel_nodes, nodes
@@ -67,6 +68,8 @@ class Printer:
                 return pair_result(self._body, node)
             case kernel_nodes.Pointwise():
                 return pointwise_call(self._body, node)
+            case kernel_nodes.Projection():
+                return projection(self._body, node)
             case nodes.Map():
                 return self._elementwise.code(node)
             case nodes.Einsum():
@@ -145,11 +148,12 @@ class Printer:
 
     def _align(self, node: nodes.Align | nodes.Expand, sides: Iterable[Side]) -> Code:
         """Permuted by indexing and moving axes; axes that the operand lacks are expanded to their lengths."""
-        code = self._body.tensor(node.operand, len(node.dims))
+        want = "acc" if self._body.is_scalar(node.operand.node) else self._body.kept_in(node)
+        code = self._body.tensor(node.operand, len(node.dims), want)
         if len(node.operand.at) == len(node.dims):
             return code
         lengths = [self._body.lengths.of(*side) for side in sides]
         if node.batched:
             batch = f"{self._body.variable(node.operand.node).text}.shape"
             lengths.insert(0, f"*{batch}[:{-len(node.operand.at)}]" if node.operand.at else f"*{batch}")
-        return method(self._body.tensor(node.operand, len(node.dims)), "expand", *lengths)
+        return method(self._body.tensor(node.operand, len(node.dims), want), "expand", *lengths)

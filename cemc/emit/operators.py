@@ -3,8 +3,10 @@ passed."""
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING, Any
 
+from cemc.emit.code import WIDTH
 from cemc.program import kernel_nodes
 
 if TYPE_CHECKING:
@@ -164,10 +166,9 @@ def _about(kernel: Kernel) -> list[str]:
     lines = [f"{each.argument} {shapes[each.kind]}" for each in kernel.inputs]
     results = [f"{'[..., rows, width]' if s.key else '[..., rows]'}" for s in kernel.sums]
     results += ["[..., rows] (the log-sum-exp)"] if kernel.score else []
-    return [
-        ", ".join(lines) + ";",
-        f"returns {', '.join(results)}. Column n is at position `first` + n, row n at `offset` more.",
-    ]
+    position = "Column n is at position `first` + n, row n at `offset` more."
+    text = f"{', '.join(lines)}; returns {', '.join(results)}. {position}"
+    return textwrap.wrap(text, WIDTH - 4, break_long_words=False, break_on_hyphens=False)
 
 
 def _flattened(kernel: Kernel) -> list[str]:

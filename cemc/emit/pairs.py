@@ -19,13 +19,8 @@ def pair_result(body: Body, node: kernel_nodes.PairResult) -> Code:
     used = body.results_of(pairs)
     count = len(pairs.values) + (pairs.tile.score is not None)
     reads = [o.node for o in _operands(pairs)]
-    if len(used) == 1:
-        variables = body.shared(
-            ("pairs", pairs.number), reads, [_wanted(node)], lambda: _call(body, pairs, node.result)
-        )
-        return name(variables[0])
     wanted = [_wanted(used[n]) if n in used else "_" for n in range(count)]
-    variables = body.shared(("pairs", pairs.number), reads, wanted, lambda: _call(body, pairs, None))
+    variables = body.shared(("pairs", pairs.number), reads, wanted, lambda: _call(body, pairs))
     return name(variables[node.result])
 
 
@@ -55,8 +50,7 @@ def _operands(pairs: kernel_nodes.Pairs) -> list[Operand]:
     ]  # fmt: skip
 
 
-def _call(body: Body, pairs: kernel_nodes.Pairs, result: int | None) -> Code:
-    """The call; `result`: the only one that is used, if it is one."""
+def _call(body: Body, pairs: kernel_nodes.Pairs) -> Code:
     rank = len(pairs.shared)
     arguments = [body.placed(o, rank + 2, "low") for o in (*pairs.queries, *pairs.keys)]
     arguments += [body.tensor(o, rank + 1) for o in (*pairs.rows, *pairs.columns)]
@@ -74,8 +68,4 @@ def _call(body: Body, pairs: kernel_nodes.Pairs, result: int | None) -> Code:
         lengths.append(f"offset={total} - {body.lengths.new_tokens()}")
     if body.cache is not None and pairs.column == "token" and columns != body.lengths.size("token"):
         lengths.append(f"first={body.lengths.size('token')} - {columns}")
-    made = call(f"{body.context.helper('_kernels')}.{kernel.public}", *arguments, *numbers, *lengths)
-    if result is None:
-        return made
-    assert made.call is not None
-    return Code(f"{made.text}[{result}]", weight=made.weight, call=(*made.call[:2], f")[{result}]"))
+    return call(f"{body.context.helper('_kernels')}.{kernel.public}", *arguments, *numbers, *lengths)

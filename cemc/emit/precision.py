@@ -20,6 +20,8 @@ def is_product(node: Node) -> bool:
         return True
     if isinstance(node, kernel_nodes.PairResult):
         return node.result < len(node.pairs.values) and node.pairs.values[node.result] is not None
+    if isinstance(node, kernel_nodes.Projection):
+        return True
     if isinstance(node, kernel_nodes.Pointwise):
         # It converts by itself, and only in registers.
         return True
@@ -30,6 +32,8 @@ def is_product(node: Node) -> bool:
 
 def wanted_in(user: Node, operand: Node, fused: bool) -> Dtype:
     """The dtype in which `user` reads `operand`. A learned scale of attention is multiplied in before the product."""
+    if isinstance(user, kernel_nodes.Projections):
+        return "low" if fused else "acc"
     if isinstance(user, kernel_nodes.Pointwise):
         return "low" if fused and is_product(operand) else "acc"
     if isinstance(user, kernel_nodes.Pairs):

@@ -89,3 +89,23 @@ class Pointwise(Node):
     inputs: tuple[Operand, ...]
     numbers: tuple[Node, ...]
     body: PointwiseBody
+
+
+@dataclass(frozen=True, eq=False)
+class Projections(Node):
+    """Products of one value, along its last dimension, with dimension `summed[n]` of each of `matrices`, computed as
+    one; no value of its own."""
+
+    value: Node
+    matrices: tuple[Node, ...]
+    summed: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Projection(Node):
+    """Product number `result` of `projections`. Its own dimensions are those of the value but the last, then those of
+    the matrix but the one that is summed; dimension n of the node is number `order[n]` of these."""
+
+    projections: Projections
+    result: int
+    order: tuple[int, ...]

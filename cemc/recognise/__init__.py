@@ -13,6 +13,7 @@ from cemc.recognise.feature import feature_sentences
 from cemc.recognise.pairs import pair_kernels
 from cemc.recognise.pairwise import Match, match_attention
 from cemc.recognise.pointwise import with_pointwise_kernels
+from cemc.recognise.projections import with_shared_projections
 
 
 @dataclass(frozen=True)
@@ -63,4 +64,4 @@ def with_kernels(plan: Schedule, runtime: frozenset[str], graph: Graph) -> Sched
     fused = with_pointwise_kernels(step, runtime, graph)
     if fused is None and found.step is None:
         return replace(plan, no_kernels=("no sums over pairs of tokens, and no element-wise run before a projection",))
-    return replace(plan, triton=replace(plan.generic, step=fused or step))
+    return replace(plan, triton=replace(plan.generic, step=with_shared_projections(fused or step, graph)))

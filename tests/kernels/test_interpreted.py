@@ -179,12 +179,12 @@ def test_rows_without_columns(name: str, filled: None) -> None:
         torch.testing.assert_close(found[quantity], wanted, rtol=1e-9, atol=1e-11)
 
 
-def _compiled(source: Any, backend: str) -> Any:
+def _compiled(source: Any, backend: str, d: int = 16) -> Any:
     from cemc.cache import imported
     from cemc.compiler import Trace, compile_source
 
     (result,) = compile_source(source, Trace())
-    return imported(result)(d=16, backend=backend, dtype=torch.float64)
+    return imported(result)(d=d, backend=backend, dtype=torch.float64)
 
 
 def test_large_scores() -> None:
@@ -206,5 +206,40 @@ def test_inputs_that_are_not_contiguous() -> None:
     x = torch.randn(16, 20, 3, dtype=torch.float64).permute(2, 1, 0)
     weight = torch.randn(20, 3, 16, dtype=torch.float64).transpose(0, 1)
     found, exact = (outcome(each, {"x": x}, weight) for each in (layer, reference))
+    for quantity, wanted in exact.items():
+        torch.testing.assert_close(found[quantity], wanted, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize(("name", "matrices"), [("cem_mlp", "z, W, V"), ("grouped_query", "z, Q, K")])
+def test_products_of_one_value_are_one_product(name: str, matrices: str) -> None:
+    """On the kernels' backend; where a value meets one matrix alone, that stays as it is."""
+    (result,) = cemc.compile_file(ENERGIES / f"{name}.cem")
+    assert f"_project({matrices})" in result.code
+    (result,) = cemc.compile_file(ENERGIES / "squared_relu.cem")
+    assert "_project(" not in result.code
+
+
+def test_products_along_any_axis_of_a_matrix() -> None:
+    """A matrix that is the other way round, one with three axes, and a diagonal, which is no product along an axis."""
+    text = """
+      energy several(d, f = 6, h = 3, r = 2) {
+        state x[token, d]
+        param W[d, f]
+        param V[f, d]
+        param P[h, d, r]
+        param D[d]
+        z[i] = rmsnorm(x[i])
+        y[i] = given(z[i])
+        E[i] = -sum(silu(y[i] @ W) * (V @ y[i]) * (V @ z[i])) - sum[k in h](norm2(sigmoid(y[i] @ P[k]) * (z[i] @ P[k])))
+             - dot(D * y[i], z[i])
+        update { x[i] = x[i] - grad[z](E)[i] }
+      }
+    """
+    source = cemc.source.Source("several.cem", text)
+    layers = [_compiled(source, backend, d=8) for backend in ("triton", "generic")]
+    layers[0].load_state_dict(layers[1].state_dict())
+    arguments = {"x": torch.randn(2, 9, 8, dtype=torch.float64)}
+    weight = torch.randn(2, 9, 8, dtype=torch.float64)
+    found, exact = (outcome(layer, arguments, weight) for layer in layers)
     for quantity, wanted in exact.items():
         torch.testing.assert_close(found[quantity], wanted, rtol=1e-9, atol=1e-11)
