@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment
 
 from cemc.emit.blocks import CUT_BLOCKS, SUMMED_BLOCKS
 from cemc.emit.calls import energy_call, forward, new_cache
@@ -24,9 +24,9 @@ from cemc.operations import ELEMENTWISE
 from cemc.program.graph import in_order
 from cemc.program.nodes import Node, RowBlocks
 from cemc.program.schedule import Schedule
-from cemc.resources import resource_folder
 from cemc.semantics import typed
 from cemc.symbolic.equations import Equations
+from cemc.templates import environment
 
 _SIGIL = re.compile(r"§(\w+)")
 
@@ -65,18 +65,6 @@ def emit_files(
     if schedule.triton is None:
         return Files(module, "")
     return Files(module, kernels_file(kernels, pointwise, templates, kernels_docstring(energy, version)))
-
-
-def environment() -> Environment:
-    """Jinja as the templates expect it."""
-    return Environment(
-        loader=FileSystemLoader(resource_folder("templates")),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        autoescape=False,
-    )
 
 
 def _class(context: Context, templates: Environment, schedule: Schedule) -> str:

@@ -1,15 +1,19 @@
-"""The order in which a sum of products is evaluated: pairwise contractions along a path found by opt_einsum."""
+"""The order in which a sum of products is evaluated: pairwise contractions along the cheapest path."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import combinations
 from math import prod
 
 from cemc.notation.nodes import IndexSymbol
 from cemc.program.values import Value, Values, frame_of
 
-# Above this many operands the search for the best order is by dynamic programming, which is nearly as good and linear
-# in time where the exhaustive one is exponential.
+# Up to this many operands, which most products have, all orders are tried here: opt_einsum imports NumPy, which takes
+# longer than most compilations.
+_FEW = 5
+# Above this many its search for the best order is by dynamic programming, which is nearly as good and linear in time
+# where the exhaustive one is exponential.
 _EXHAUSTIVE = 6
 
 
@@ -50,10 +54,8 @@ def _merged(values: Values, operands: list[Value]) -> list[Value]:
 def _path(
     operands: Sequence[Value], output: tuple[IndexSymbol, ...], size: Callable[[str], int]
 ) -> list[tuple[int, ...]]:
-    if len(operands) == 3:
-        # Most products are of three: they are worth not importing NumPy, which opt_einsum does, for a choice of three.
-        pairs: list[tuple[int, ...]] = [(0, 1), (0, 2), (1, 2)]
-        return [min(pairs, key=lambda pair: _cost(operands, pair, output, size))]
+    if len(operands) <= _FEW:
+        return list(_cheapest([frozenset(value.labels) for value in operands], frozenset(output), size)[1])
     from opt_einsum import contract_path
 
     letters = {symbol: chr(ord("a") + n) if n < 26 else chr(0xC0 + n) for n, symbol in enumerate(frame_of(operands))}
@@ -68,11 +70,20 @@ def _path(
     return list(path)
 
 
-def _cost(
-    operands: Sequence[Value], pair: tuple[int, ...], output: tuple[IndexSymbol, ...], size: Callable[[str], int]
-) -> int:
-    """Multiplications needed to contract three operands, the two of `pair` first."""
-    (third,) = (value for n, value in enumerate(operands) if n not in pair)
-    first = {label for n in pair for label in operands[n].labels}
-    second = {label for label in first if label in output or label in third.labels}.union(third.labels)
-    return prod(size(label.axis) for label in first) + prod(size(label.axis) for label in second)
+def _cheapest(
+    operands: Sequence[frozenset[IndexSymbol]], output: frozenset[IndexSymbol], size: Callable[[str], int]
+) -> tuple[int, tuple[tuple[int, ...], ...]]:
+    """The least number of multiplications that contract all operands by pairs, and the pairs in order, as opt_einsum
+    writes them: places in a list from which a pair is taken and to whose end its result goes."""
+    if len(operands) == 1:
+        return 0, ()
+    best: tuple[int, tuple[tuple[int, ...], ...]] | None = None
+    for pair in combinations(range(len(operands)), 2):
+        rest = [labels for n, labels in enumerate(operands) if n not in pair]
+        together = operands[pair[0]] | operands[pair[1]]
+        cost, path = _cheapest([*rest, together & output.union(*rest)], output, size)
+        cost += prod(size(label.axis) for label in together)
+        if best is None or cost < best[0]:
+            best = cost, (pair, *path)
+    assert best is not None
+    return best
