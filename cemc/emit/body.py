@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from cemc.emit.code import WIDTH, Code, call, method, name
 from cemc.emit.context import Context
@@ -92,6 +92,7 @@ class Body:
         self._changes: dict[int, bool] = {}
         self._hoisted: set[int] = set()
         self._roles: dict[int, frozenset[str]] = {}
+        self._results: dict[int, dict[int, Node]] = {}
         for root in roots:
             self._count(root, "acc")
         for node in self._order:
@@ -101,6 +102,9 @@ class Body:
             self._roles[node.number] = frozenset(own.union(*(self._roles[n.number] for n in read)))
             self._changes[node.number] = self.loop and (state or any(self._changes[n.number] for n in read))
             self._hoisted.update(n.number for n in read if self._changes[node.number] and not self._changes[n.number])
+            if isinstance(node, kernel_nodes.PairResult | kernel_nodes.Projection):
+                of = node.pairs if isinstance(node, kernel_nodes.PairResult) else node.projections
+                self._results.setdefault(of.number, {})[node.result] = node
         # Users before what they use: what is cached is kept in the dtype its users want.
         for node in reversed(self._order):
             if node.number not in self.known:
@@ -159,21 +163,29 @@ class Body:
         """The expression for a node, parts of it made variables as long as it is too much for a line."""
         while True:
             code = self._printer.code(node)
-            long = len(code.text) > _LENGTH - spare
-            if (code.weight <= _WEIGHT and not long) or not self._shorten(node, 0 if long else 1):
+            excess = len(code.text) - (_LENGTH - spare)
+            if code.weight <= _WEIGHT and excess <= 0:
                 return code
+            cut = self._shorten(node, 0 if excess > 0 else 1)
+            if cut == 0:
+                return code
+            # Printing a long sum anew for each part that is cut off would take time quadratic in its length.
+            while cut < excess and (more := self._shorten(node, 0)) > 0:
+                cut += more
 
-    def _shorten(self, node: Node, weight: int) -> bool:
-        """Makes a variable of the largest part of a node's expression, or of a part of that if it has large ones."""
+    def _shorten(self, node: Node, weight: int) -> int:
+        """Makes a variable of the largest part of a node's expression, or of a part of that if it has large ones.
+        Returns how many characters that saves at most, 0 if there is nothing to cut off."""
         parts = [n for n in operands(node) if n.number in self._pending and self._codes[n.number].weight > weight]
         if not parts:
-            return False
+            return 0
         part = max(parts, key=lambda n: (len(self._codes[n.number].text), n.number))
-        if len(self._codes[part.number].text) > _LARGE and self._shorten(part, 0):
+        saved = len(self._codes[part.number].text) + len("()")
+        if saved > _LARGE + len("()") and (inner := self._shorten(part, 0)) > 0:
             self._codes[part.number] = self._printer.code(part)
-        else:
-            self.variable(part)
-        return True
+            return inner
+        self.variable(part)
+        return saved
 
     # ------------------------------------------------------------------------------------ what the printers ask for
 
@@ -240,7 +252,7 @@ class Body:
         return f"{node.hint}_{next(iter(roles))}" if len(roles) == 1 and "state" not in roles else node.hint
 
     def shared(
-        self, key: tuple[object, ...], reads: Sequence[Node], wanted: Sequence[str], code: Code | Callable[[], Code],
+        self, key: tuple[object, ...], reads: Sequence[Node], wanted: Iterable[str], code: Code | Callable[[], Code],
         *, exact: bool = False,
     ) -> list[str]:  # fmt: skip
         """Variables for something several nodes need that is no node itself; `reads` are the nodes it depends on.
@@ -253,15 +265,13 @@ class Body:
             section.add(", ".join(self._shared[key]), code if isinstance(code, Code) else code())
         return self._shared[key]
 
-    def results_of(self, pairs: kernel_nodes.Pairs) -> dict[int, kernel_nodes.PairResult]:
+    def results_of(self, pairs: kernel_nodes.Pairs) -> Mapping[int, Node]:
         """The results of a kernel that something here reads, by their numbers."""
-        found = (n for n in self._order if isinstance(n, kernel_nodes.PairResult) and n.pairs is pairs)
-        return {node.result: node for node in found}
+        return self._results[pairs.number]
 
-    def projections_of(self, projections: kernel_nodes.Projections) -> dict[int, kernel_nodes.Projection]:
+    def projections_of(self, projections: kernel_nodes.Projections) -> Mapping[int, Node]:
         """The products that something here reads, by their numbers: all, for they were made of what is read."""
-        every = (n for n in self._order if isinstance(n, kernel_nodes.Projection) and n.projections is projections)
-        return {node.result: node for node in every}
+        return self._results[projections.number]
 
     def integral(self, node: nodes.Map, operand: Code) -> Code:
         """The antiderivative of a function at `operand`."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def projection(body: Body, node: Projection) -> Code:
     """One of the products: the variable for it, in the order that is wanted."""
     projections = node.projections
-    wanted = [_wanted(body, projections, n) for n in range(len(projections.matrices))]
+    wanted = (_wanted(body, projections, n) for n in range(len(projections.matrices)))
     reads = (projections.value, *projections.matrices)
     variables = body.shared(("projections", projections.number), reads, wanted, lambda: _call(body, projections))
     return permute(name(variables[node.result]), node.order)

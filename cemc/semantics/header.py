@@ -35,12 +35,16 @@ def header(nodes: list[tree.HeaderName], table: Table, errors: list[Diagnostic])
 
 def _size_faults(default: Expr) -> Iterator[Diagnostic]:
     """What is wrong whatever the other sizes are."""
-    for part in _divisions(default):
+    for part in _parts(default):
         left, right = exact(part.left), exact(part.right)
-        if right == 0:
+        if part.operator == "^":
+            if left is not None and right is not None and abs(left) > 1 and right > 0 and exact(part) is None:
+                yield BadSize(part.span, f"a size is at most {_LARGEST}")
+                return
+        elif right == 0:
             yield BadSize(part.span, "this divides by 0")
             return
-        if left is not None and right is not None and (left / right).denominator != 1:
+        elif left is not None and right is not None and (left / right).denominator != 1:
             yield BadSize(part.span, "`/` in a header must divide exactly")
             return
     value = exact(default)
@@ -55,11 +59,12 @@ def _size_faults(default: Expr) -> Iterator[Diagnostic]:
         yield BadSize(default.span, f"a size is at most {_LARGEST}")
 
 
-def _divisions(expression: Expr) -> Iterator[Binary]:
+def _parts(expression: Expr) -> Iterator[Binary]:
+    """The divisions and powers in an expression, the innermost first."""
     if isinstance(expression, Negative):
-        yield from _divisions(expression.operand)
+        yield from _parts(expression.operand)
     elif isinstance(expression, Binary):
-        yield from _divisions(expression.left)
-        yield from _divisions(expression.right)
-        if expression.operator == "/":
+        yield from _parts(expression.left)
+        yield from _parts(expression.right)
+        if expression.operator in ("/", "^"):
             yield expression

@@ -150,7 +150,10 @@ def check_tokens(tokens: Iterable[Token], text: str) -> Checked:
 
 def _number(token: Token, start: int, end: int, text: str, result: Checked) -> int:
     """Checks a number and what touches it; returns the offset up to which the text is dealt with."""
-    result.tokens.append(token)
+    sound = len(token) <= MAX_NUMBER and _in_range(token)
+    # The parser makes an exact fraction of it, which the exponent alone can make as large as memory: `0e999999999`.
+    value = "1" if not sound else "0" if float(token) == 0 else str(token)
+    result.tokens.append(token.update(value=value))
     word = re.compile(r"\w*").match(text, end)
     stop = word.end() if word else end
     if stop > end:
@@ -178,7 +181,7 @@ def _number(token: Token, start: int, end: int, text: str, result: Checked) -> i
         )
     elif len(token) > MAX_NUMBER:
         result.errors.append(BadNumber(Span(start, end), f"the number has more than {MAX_NUMBER} characters"))
-    elif not _in_range(token):
+    elif not sound:
         why = "the number is outside the range of float64"
         result.errors.append(BadNumber(Span(start, end), why))
     if result.errors and result.errors[-1].span.start == start:

@@ -31,7 +31,7 @@ LONGEST = 20_000
 FRONT_SECONDS, COMPILE_SECONDS = 5.0, 60.0
 """Processor time allowed for one input."""
 
-HANG_SECONDS, MEGABYTES = 600, 3_000
+HANG_SECONDS, MEGABYTES = 180, 3_000
 
 
 class Findings:
