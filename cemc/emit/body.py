@@ -92,7 +92,8 @@ class Body:
         self._changes: dict[int, bool] = {}
         self._hoisted: set[int] = set()
         self._roles: dict[int, frozenset[str]] = {}
-        self._results: dict[int, dict[int, Node]] = {}
+        self._results: dict[int, dict[int, kernel_nodes.PairResult]] = {}
+        self._products: dict[int, dict[int, kernel_nodes.Projection]] = {}
         for root in roots:
             self._count(root, "acc")
         for node in self._order:
@@ -102,9 +103,10 @@ class Body:
             self._roles[node.number] = frozenset(own.union(*(self._roles[n.number] for n in read)))
             self._changes[node.number] = self.loop and (state or any(self._changes[n.number] for n in read))
             self._hoisted.update(n.number for n in read if self._changes[node.number] and not self._changes[n.number])
-            if isinstance(node, kernel_nodes.PairResult | kernel_nodes.Projection):
-                of = node.pairs if isinstance(node, kernel_nodes.PairResult) else node.projections
-                self._results.setdefault(of.number, {})[node.result] = node
+            if isinstance(node, kernel_nodes.PairResult):
+                self._results.setdefault(node.pairs.number, {})[node.result] = node
+            if isinstance(node, kernel_nodes.Projection):
+                self._products.setdefault(node.projections.number, {})[node.result] = node
         # Users before what they use: what is cached is kept in the dtype its users want.
         for node in reversed(self._order):
             if node.number not in self.known:
@@ -265,13 +267,13 @@ class Body:
             section.add(", ".join(self._shared[key]), code if isinstance(code, Code) else code())
         return self._shared[key]
 
-    def results_of(self, pairs: kernel_nodes.Pairs) -> Mapping[int, Node]:
+    def results_of(self, pairs: kernel_nodes.Pairs) -> Mapping[int, kernel_nodes.PairResult]:
         """The results of a kernel that something here reads, by their numbers."""
         return self._results[pairs.number]
 
-    def projections_of(self, projections: kernel_nodes.Projections) -> Mapping[int, Node]:
+    def projections_of(self, projections: kernel_nodes.Projections) -> Mapping[int, kernel_nodes.Projection]:
         """The products that something here reads, by their numbers: all, for they were made of what is read."""
-        return self._results[projections.number]
+        return self._products[projections.number]
 
     def integral(self, node: nodes.Map, operand: Code) -> Code:
         """The antiderivative of a function at `operand`."""
