@@ -60,7 +60,7 @@ $(VENV)/installed: pyproject.toml constraints.txt
 	@echo "Installing into $(VENV), once; the downloads take a few minutes."
 	$(PYTHON) -m venv $(VENV)
 	$(PY) -m pip install --quiet --constraint constraints.txt hatchling
-	$(PY) -m pip install --quiet --constraint constraints.txt --no-build-isolation --editable '.[examples,hf,tensorboard,dev]'
+	$(PY) -m pip install --quiet --constraint constraints.txt --no-build-isolation --editable '.[eval,tensorboard,dev]'
 	@touch $@
 
 clean:
