@@ -29,7 +29,7 @@ Nothing was recognised, so all backends run the same plain operations of torch:
 
 There are no Triton kernels:
 
-    a score sums over an axis of something that depends on a pair of tokens
+    no sums over pairs of tokens, and no element-wise run before a projection
 """
 
 from __future__ import annotations

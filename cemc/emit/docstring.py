@@ -50,8 +50,12 @@ def kernels_text(energy: typed.Energy, schedule: Schedule) -> list[str]:
         order = in_order(schedule.triton.step.values())
         what = ["the sums over pairs"] if any(isinstance(node, Pairs) for node in order) else []
         what += ["what is element-wise between projections"] if any(isinstance(n, Pointwise) for n in order) else []
-        text = f"Triton kernels, in {kernels_name(energy)}.py: {', and '.join(what)}. The rest is torch."
-        return textwrap.wrap(text, WIDTH, break_long_words=False, break_on_hyphens=False)
+        if schedule.no_kernels:
+            what[0] = "some of the sums over pairs"
+        text = f"Triton kernels, in {kernels_name(energy)}.py: {', and '.join(what)}. The rest is torch"
+        text += ", because:" if schedule.no_kernels else "."
+        lines = textwrap.wrap(text, WIDTH, break_long_words=False, break_on_hyphens=False)
+        return [*lines, *(["", *_wrapped(schedule.no_kernels)] if schedule.no_kernels else [])]
     if schedule.no_kernels:
         return ["There are no Triton kernels:", "", *_wrapped(schedule.no_kernels)]
     return []

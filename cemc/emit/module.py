@@ -43,7 +43,6 @@ def emit_files(
     energy: typed.Energy, schedule: Schedule, equations: Equations, reasons: tuple[str, ...], version: str
 ) -> Files:
     """The files for one energy. `reasons`: why something was not recognised."""
-    fused = schedule.torch
     kernels, pointwise = kernels_of(schedule.triton), pointwise_of(schedule.triton)
     context = Context(
         energy,
@@ -51,7 +50,8 @@ def emit_files(
         kernels={k.pairs.number: k for k in kernels},
         pointwise={k.node.number: k for k in pointwise},
     )
-    blocks = [n for n in in_order(fused.step.values()) if isinstance(n, RowBlocks)] if fused is not None else []
+    programs = [each for each in (schedule.torch, schedule.triton) if each is not None]
+    blocks = [n for each in programs for n in in_order(each.step.values()) if isinstance(n, RowBlocks)]
     if any(each.cut for each in blocks):
         context.options[CUT_BLOCKS] = None
     if any(None in each.region.rows for each in blocks):

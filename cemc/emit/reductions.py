@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from cemc.emit.code import BIT_AND, COMPARISON, SUM, Code, call, chain, name
 from cemc.program import nodes
 from cemc.program.graph import operands
+from cemc.program.kernel_nodes import PairResult
 from cemc.program.nodes import Branch, Node, Operand
 
 if TYPE_CHECKING:
@@ -143,6 +144,8 @@ def _maybe_infinite(node: Node) -> bool:
             continue
         seen.add(current.number)
         if isinstance(current, nodes.LogSumExp) and current.empty == "minus infinity":
+            return True
+        if isinstance(current, PairResult) and current.pairs.empty == "minus infinity":
             return True
         if isinstance(current, nodes.Tensor) and current.role == "given" and current.kind == "real":
             return True

@@ -12,10 +12,16 @@ from cemc.program.nodes import Branch, Node, Operand
 _FIXED = ("number", "hint")
 
 
-def rewrite(outputs: dict[str, Node], replace: Callable[[Node], Node | None], graph: Graph) -> dict[str, Node]:
+def rewrite(
+    outputs: dict[str, Node],
+    replace: Callable[[Node], Node | None],
+    graph: Graph,
+    done: dict[int, Node] | None = None,
+) -> dict[str, Node]:
     """`outputs` with every node n for which `replace(n)` is a node replaced by it, users rebuilt. `replace` sees
-    original nodes, and may return a node that reads originals: those are rebuilt in turn."""
-    done: dict[int, Node] = {}
+    original nodes, and may return a node that reads originals: those are rebuilt in turn. `done` is told what became of
+    each node, by its number."""
+    done = {} if done is None else done
 
     def rebuilt(node: Node) -> Node:
         for current in in_order([node]):

@@ -22,8 +22,8 @@ class Schedule:
     """`torch`: what backend "torch" runs, None where that is the generic program. `decodes`: all have caches in them;
     otherwise `refusal` says why the layer cannot decode. `split`: the generic step with its tokens split, if it can be,
     and without differences of pairs, which is what kernels are made of.
-    `triton`: what backend "triton" runs, None where there are no kernels, and `no_kernels` says why. `notes`: what
-    people should know of the memory it takes."""
+    `triton`: what backend "triton" runs, None where there are no kernels. `no_kernels`: why something has none.
+    `notes`: what people should know of the memory it takes."""
 
     generic: Program
     torch: Program | None

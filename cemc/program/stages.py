@@ -1,7 +1,7 @@
 """Values that depend on a row and a column, a pair, and how many times all rows must be there before them.
 
-What is made of pairs and wanted along columns, or summed over rows, is there only when every row is computed. So pairs
-come in stages: those of one stage can be computed by blocks of rows together."""
+What is made of pairs and wanted along columns, summed over rows, or read by a kernel, is there only when every row is
+computed. So pairs come in stages: those of one stage can be computed by blocks of rows together."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from cemc.program.graph import operands
+from cemc.program.kernel_nodes import Pairs
 from cemc.program.nodes import Cached, Einsum, Node, OverRows, Recent
 from cemc.program.window import Role
 
@@ -37,7 +38,7 @@ def stages(order: Iterable[Node], roles: Mapping[int, Roles], runtime: frozenset
         depends = any(
             child.number in pairs or (stage[child.number] == own and child.number in below) for child in operands(node)
         )
-        if depends and isinstance(node, (Cached, OverRows)):
+        if depends and isinstance(node, (Cached, OverRows, Pairs)):
             own, depends = own + 1, False
         stage[node.number] = own
         if is_pair(node, roles.get(node.number, ()), runtime):

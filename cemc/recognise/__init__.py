@@ -10,6 +10,7 @@ from cemc.program.nodes import Node, Program, Recognition, Weights
 from cemc.program.rewrite import rewrite
 from cemc.program.schedule import Schedule
 from cemc.recognise.feature import feature_sentences
+from cemc.recognise.nested import nested
 from cemc.recognise.pairs import pair_kernels
 from cemc.recognise.pairwise import Match, match_attention
 from cemc.recognise.pointwise import with_pointwise_kernels
@@ -57,11 +58,12 @@ def with_kernels(plan: Schedule, runtime: frozenset[str], graph: Graph) -> Sched
     """The schedule with what backend "triton" runs. `runtime`: the names of the run-time axes."""
     if plan.split is None:
         return plan
-    found = pair_kernels(plan.split.step, plan.split.roles, runtime, graph)
-    if found.reasons:
+    found = pair_kernels(nested(plan.split, runtime, graph), plan.generic.causal, runtime, graph)
+    if found.reasons and found.step is None:
         return replace(plan, no_kernels=found.reasons)
     step = found.step or plan.split.step
     fused = with_pointwise_kernels(step, runtime, graph)
     if fused is None and found.step is None:
         return replace(plan, no_kernels=("no sums over pairs of tokens, and no element-wise run before a projection",))
-    return replace(plan, triton=replace(plan.generic, step=with_shared_projections(fused or step, graph)))
+    step = with_shared_projections(fused or step, graph)
+    return replace(plan, triton=replace(plan.generic, step=step), no_kernels=found.reasons)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 from cemc.program import kernel_nodes, nodes
 from cemc.program.decode import TOKEN
@@ -13,19 +14,32 @@ from cemc.recognise.tile import NoKernel, Softmax, TileBuilder
 
 
 class Group:
-    """Collects sums; `node()` is the kernel that computes them, the same at each call.
+    """Collects sums; `node()` is the kernel that computes them, the same at each call. Raises NoKernel if there is no
+    kernel for the softmax.
 
-    `axes`: those of row and column. The frame is `shared`, row, column."""
+    `axes`: those of row and column. The frame is `shared`, row, column. `empty`: what the log-sum-exp of no column
+    is."""
 
     def __init__(
         self, graph: Graph, scalars: set[int], shared: tuple[str, ...], axes: tuple[str, str],
         softmax: Softmax | None, runtime: frozenset[str],
     ) -> None:  # fmt: skip
         self.softmax = softmax
+        self.empty: Literal["zero", "minus infinity"] = "zero" if softmax is None else softmax.normaliser.empty
         self._graph, self._shared, self._axes = graph, shared, axes
         self._tile = TileBuilder(graph, scalars, runtime, len(shared), softmax)
         self._sums: list[tuple[Node, Node | None, int | None]] = []
         self._node: kernel_nodes.Pairs | None = None
+        kept = self._tile.kept()
+        self._scores()
+        self._tile.restore(kept)  # What the sums read comes first.
+
+    def _scores(self) -> tuple[Node | None, Node | None]:
+        """What the softmax is of, and its mask."""
+        tile, softmax = self._tile, self.softmax
+        if softmax is None:
+            return None, None
+        return tile.expression(softmax.scores), None if softmax.mask is None else tile.expression(softmax.mask)
 
     def add(self, weights: Sequence[Operand], columns: Sequence[Operand], vector: bool) -> int:
         """Adds a sum of a product of `weights` and of what varies with the column alone: `columns`, vectors along the
@@ -90,11 +104,9 @@ class Group:
 
     def _made(self) -> kernel_nodes.Pairs:
         tile, softmax = self._tile, self.softmax
-        score = mask = None
+        score, mask = self._scores()
         masks: list[Node | None]
         if softmax is not None:
-            score = tile.expression(softmax.scores)
-            mask = None if softmax.mask is None else tile.expression(softmax.mask)
             # Outside its mask a softmax weight is 0 anyway.
             masks = [None if m is mask else m for _, m, _ in self._sums]
         else:
@@ -130,7 +142,7 @@ class Group:
             dots=tuple(tile.dots), rows=tuple(tile.rows), columns=tuple(tile.columns), scalars=tuple(tile.scalars),
             tables=tuple(tile.tables), numbers=tuple(tile.numbers), sinks=tuple(sinks),
             values=tuple(value for _, _, value in self._sums), tile=tile_,
-            empty="zero" if softmax is None else softmax.normaliser.empty,
+            empty=self.empty,
         )  # fmt: skip
 
 

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from cemc.program import kernel_nodes, nodes
-from cemc.program.decode import Roles
+from cemc.program.blocks import by_row_blocks
+from cemc.program.decode import Split
 from cemc.program.graph import Graph, in_order, operands
 from cemc.program.nodes import Node, Operand
 from cemc.program.rewrite import rewrite
@@ -27,27 +28,26 @@ N = TypeVar("N", bound=Node)
 
 @dataclass(frozen=True)
 class PairKernels:
-    """`step` with PairResult nodes; None where something in it has no kernel, and `reasons` say why."""
+    """`step` with PairResult nodes, and what has no kernel by blocks of rows; None where there are no kernels, or no
+    such blocks. `reasons`: why something has none."""
 
     step: dict[str, Node] | None
     reasons: tuple[str, ...]
 
 
-def pair_kernels(
-    step: Mapping[str, Node], roles: Mapping[int, Roles], runtime: frozenset[str], graph: Graph
-) -> PairKernels:
-    """The step with every sum over pairs done by a kernel. `runtime`: the names of the run-time axes."""
-    matcher = _Matcher(dict(step), roles, runtime, graph)
-    try:
-        found = matcher.rewritten()
-    except NoKernel as why:
-        return PairKernels(None, (why.reason,))
+def pair_kernels(split: Split, causal: bool, runtime: frozenset[str], graph: Graph) -> PairKernels:
+    """The step with sums over pairs done by kernels. `runtime`: the names of the run-time axes."""
+    matcher = _Matcher(split, runtime, graph)
+    found = matcher.rewritten()
+    reasons = tuple(matcher.reasons)
     if found is None:
-        return PairKernels(None, ())
-    for node in in_order(found.values()):
-        if sum(axis in runtime for axis in node.dims) > 1 and not isinstance(node, nodes.Tensor):
-            return PairKernels(None, (f"{_called(node)} is needed for every pair of tokens",))
-    return PairKernels(found, ())
+        return PairKernels(None, reasons)
+    left = [n for n in in_order(found.step.values()) if sum(axis in runtime for axis in n.dims) > 1]
+    left = [n for n in left if not isinstance(n, nodes.Tensor)]
+    if not left:
+        return PairKernels(found.step, ())
+    reasons = reasons or (f"{_called(left[-1])} is needed for every pair of tokens",)
+    return PairKernels(by_row_blocks(found, runtime, causal, graph), reasons)
 
 
 def _called(node: Node) -> str:
@@ -55,26 +55,20 @@ def _called(node: Node) -> str:
 
 
 class _Matcher:
-    def __init__(
-        self, step: dict[str, Node], roles: Mapping[int, Roles], runtime: frozenset[str], graph: Graph
-    ) -> None:
-        self._step, self._roles, self._runtime, self._graph = step, roles, runtime, graph
-        self._order = in_order(step.values())
+    def __init__(self, split: Split, runtime: frozenset[str], graph: Graph) -> None:
+        self._step, self._roles, self._runtime, self._graph = split.step, split.roles, runtime, graph
+        self._order = in_order(split.step.values())
         self._scalars = scalars_in(self._order)
-        # Memory slots: axes of parameters over which weights are normalised, as attention does over tokens.
-        self._slots = {
-            branch.reduced[0]
-            for node in self._order
-            if isinstance(node, nodes.LogSumExp)
-            for branch in node.branches
-            if len(branch.reduced) == 1 and branch.reduced[0] not in runtime
-        }
+        self._slots = self._slot_axes()
         self._groups: dict[tuple[object, ...], Group] = {}
         # For a node that a kernel computes: the group, the number of the result, and how to place it.
         self._places: dict[int, _Place] = {}
+        # What has no kernel, and why.
+        self._left: list[Node] = []
+        self.reasons: dict[str, None] = {}
 
-    def rewritten(self) -> dict[str, Node] | None:
-        """None where there are no pairs."""
+    def rewritten(self) -> Split | None:
+        """None where there is no kernel."""
         levels = self._levels()
         for node in self._order:
             if isinstance(node, nodes.Einsum) and node.number in levels:
@@ -95,23 +89,45 @@ class _Matcher:
                 made[key] = place.group.node()
             return place.value(made[key], self._graph)
 
-        return rewrite(self._step, replaced, self._graph)
+        done: dict[int, Node] = {}
+        step = rewrite(self._step, replaced, self._graph, done)
+        return Split(step, self._roles | {done[n].number: roles for n, roles in self._roles.items() if n in done})
+
+    def _slot_axes(self) -> set[str]:
+        """Memory slots: axes of parameters over which weights are normalised, as attention does over tokens. An axis
+        that there are several log-sum-exps along, over tokens or slots, is none of them."""
+        found: set[str] = set()
+        shared: set[str] = set()
+        for node in self._order:
+            if isinstance(node, nodes.LogSumExp):
+                reduced = {axis for branch in node.branches if len(branch.reduced) == 1 for axis in branch.reduced}
+                found |= reduced - self._runtime
+                shared |= set(node.dims) if reduced and self._has_row(node) else set()
+            elif sum(axis in self._runtime for axis in node.dims) > 1:
+                shared |= set(node.dims)
+        return found - shared
 
     # ------------------------------------------------------------------------------------------- what is a pair
 
+    def _has_row(self, node: Node) -> bool:
+        return any(role is True for role in self._roles.get(node.number, ()))
+
     def _pair(self, node: Node) -> tuple[int, int] | None:
         """The dimensions of a node over its row and its column, if it has one of each."""
+        rows, columns = self._ends(node)
+        if len(rows) > 1 or len(columns) > 1:
+            raise NoKernel(f"{_called(node)} depends on more than a pair of tokens")
+        return (rows[0], columns[0]) if columns else None
+
+    def _ends(self, node: Node) -> tuple[list[int], list[int]]:
+        """The dimensions of a node over rows and over columns; none if it has not both."""
         roles = self._roles.get(node.number, (False,) * len(node.dims))
         rows = [n for n, role in enumerate(roles) if role is True]
         columns = [n for n, axis in enumerate(node.dims) if axis in self._runtime and roles[n] is not True]
         if not columns and len(rows) == 1:
             slots = [n for n, axis in enumerate(node.dims) if axis in self._slots]
-            return (rows[0], slots[0]) if len(slots) == 1 else None
-        if not rows or not columns:
-            return None
-        if len(rows) > 1 or len(columns) > 1:
-            raise NoKernel(f"{_called(node)} depends on more than a pair of tokens")
-        return rows[0], columns[0]
+            columns = slots if len(slots) == 1 else []
+        return (rows, columns) if rows and columns else ([], [])
 
     def _levels(self) -> dict[int, int]:
         """Nodes that reduce pairs, each with how many such it takes one after the other. What is on one level can be
@@ -120,8 +136,8 @@ class _Matcher:
         levels: dict[int, int] = {}
         for node in self._order:
             below = max((reaches[child.number] for child in operands(node)), default=0)
-            reads = any(self._pair(child) is not None for child in operands(node))
-            if reads and self._pair(node) is None:
+            reads = any(self._ends(child)[0] for child in operands(node))
+            if reads and not self._ends(node)[0]:
                 # The weights' own normaliser is computed with them.
                 below = levels[node.number] = below + (0 if isinstance(node, nodes.LogSumExp) else 1)
             reaches[node.number] = below
@@ -130,12 +146,13 @@ class _Matcher:
     # -------------------------------------------------------------------------------------------------- reductions
 
     def _tried(self, node: N, match: Callable[[N, int], None], levels: Mapping[int, int]) -> None:
-        """Matches a node. What is linear in the number of tokens can stay with torch if it has no kernel."""
+        """Matches a node. What is linear in the number of tokens may stay with torch, and no one need know why."""
         try:
             match(node, levels[node.number])
-        except NoKernel:
+        except NoKernel as why:
             if any(sum(axis in self._runtime for axis in child.dims) > 1 for child in operands(node)):
-                raise
+                self._left.append(node)
+                self.reasons[why.reason] = None
 
     def _sum(self, node: nodes.Einsum, level: int) -> None:
         """Matches `node`, a sum over columns."""
@@ -197,11 +214,16 @@ class _Matcher:
         """A log-sum-exp over columns: that of softmax weights with a kernel, or a kernel of its own."""
         for group in self._groups.values():
             softmax = group.softmax
-            if softmax is not None and softmax.normaliser is node:
+            if softmax is not None and _same_sum(softmax.normaliser, node):
+                if node.empty == "minus infinity":
+                    group.empty = node.empty
                 self._places[node.number] = _Place(group, None, softmax.at, (), node)
                 return
         if all(sum(axis in self._runtime for axis in child.dims) < 2 for child in operands(node)):
             # Over slots a log-sum-exp alone is nothing that a kernel does better.
+            return
+        if self._left and node.number in {each.number for each in in_order(self._left)}:
+            # Its scores are computed anyway where its weights have no kernel.
             return
         branch, (row, column) = next(
             (branch, tuple(operand.at[n] for n in ends))
@@ -218,6 +240,16 @@ class _Matcher:
         group = Group(self._graph, self._scalars, tuple(node.dims[p] for p in shared), axes, softmax, self._runtime)
         self._groups[("log-sum-exp", node.number, level)] = group
         self._places[node.number] = _Place(group, None, (*shared, row), (), node)
+
+
+def _same_sum(a: nodes.LogSumExp, b: nodes.LogSumExp) -> bool:
+    """Whether two log-sum-exps are the same but for rows without columns."""
+
+    def parts(branch: nodes.Branch) -> tuple[object, ...]:
+        operands = [o and (o.node.number, o.at) for o in (branch.scores, branch.mask)]
+        return (*operands, branch.reduced)
+
+    return a.dims == b.dims and [parts(branch) for branch in a.branches] == [parts(branch) for branch in b.branches]
 
 
 def softmax_of_node(node: nodes.LogSumExp, branch: nodes.Branch, place: Mapping[int, int]) -> Softmax:
@@ -265,6 +297,11 @@ class _Place:
         result: Node = graph.make(
             kernel_nodes.PairResult, dims=tuple(dims), batched=pairs.batched, kind="real", pairs=pairs, result=number
         )
+        if isinstance(node, nodes.LogSumExp) and node.empty != pairs.empty:
+            own = nodes.Branch(Operand(result, tuple(range(len(dims)))), None, ())
+            result = graph.make(
+                nodes.LogSumExp, dims=tuple(dims), batched=pairs.batched, kind="real", branches=(own,), empty=node.empty
+            )
         output = node.output if isinstance(node, nodes.Einsum) else tuple(range(len(node.dims)))
         if self.outside or set(self.frame) != set(output):
             return graph.make(

@@ -18,11 +18,12 @@ from cemc.recognise.bounds import linear
 _VERY_NEGATIVE = Fraction(-(10**6))
 
 
-@dataclass(frozen=True)
 class NoKernel(Exception):
     """There is no kernel for a part of the program; `reason` says why, for people."""
 
-    reason: str
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
 
 
 @dataclass(frozen=True)
