@@ -94,10 +94,12 @@ def compared(name: str, shape: tuple[int, ...], dtype: torch.dtype, **sizes: int
     weight = torch.randn(arguments["x"].shape, generator=torch.Generator().manual_seed(2))
     found = outcome(layer, arguments, weight)
     exact = outcome(reference, {n: u.double() if u.is_floating_point() else u for n, u in arguments.items()}, weight)
+    # What is 0 but for rounding, such as the gradient of a score that is alone in its row, is compared with the rest.
+    least = max(1e-12, 1e-4 * max(wanted.norm().item() for wanted in exact.values()))
     for quantity, wanted in exact.items():
         got = found[quantity].double()
         assert got.isfinite().all(), quantity
-        error = (got - wanted).norm() / wanted.norm().clamp_min(1e-12)
+        error = (got - wanted).norm() / wanted.norm().clamp_min(least)
         assert error < 1e-9, (quantity, error.item())
 
 
