@@ -134,8 +134,9 @@ class ElementwisePrinter:
                 (product.scalars if scalar else product.factors).append(self._placed(operand, node))
                 continue
             (product.scalar_divisors if scalar else product.divisors).append(divisor)
-            if isinstance(factor, nodes.Map) and isinstance(factor.operands[0].node, nodes.Size):
-                sizes[factor.operands[0].node.axis] = divisor
+            length = _length_divided_by(factor)
+            if length is not None:
+                sizes[length.axis] = divisor
         self._mean(product, sizes)
         return product.code()
 
@@ -206,3 +207,12 @@ class ElementwisePrinter:
         ]
         level, operator = (BIT_AND, "&") if node.operation == "and" else (BIT_OR, "|")
         return chain(level, tensors[0], *((operator, code) for code in tensors[1:]))
+
+
+def _length_divided_by(factor: Node) -> nodes.Size | None:
+    """The length n of an axis where a factor is 1 / n."""
+    if not isinstance(factor, nodes.Map) or factor.operation != "pow":
+        return None
+    base, exponent = (operand.node for operand in factor.operands)
+    inverse = isinstance(exponent, nodes.Number) and exponent.value == -1
+    return base if inverse and isinstance(base, nodes.Size) else None

@@ -14,6 +14,7 @@ from cemc.emit.scalars import Scalars
 from cemc.emit.section import Cache
 from cemc.program import nodes
 from cemc.program.graph import in_order
+from cemc.program.kernel_nodes import Pairs
 from cemc.program.nodes import Node
 from cemc.semantics import typed
 
@@ -75,6 +76,7 @@ class _Arguments:
         needed = {n.name for n in order if isinstance(n, nodes.Tensor) and n.role == "given"}
         mentioned = {axis for node in order for axis in node.dims}
         mentioned |= {node.axis for node in order if isinstance(node, (nodes.Size, nodes.Positions))}
+        mentioned |= {axis for node in order if isinstance(node, Pairs) for axis in (node.row, node.column)}
         known = {axis.name for n in self.positional for axis in energy.states[n].axes}
         known |= {axis.name for n in needed for axis in energy.givens[n].axes}
         for n, given in energy.givens.items():
@@ -153,7 +155,15 @@ def energy_method(context: Context, root: Node, called: str, label: str) -> Meth
     scope = context.names.scope()
     arguments = _Arguments(context, scope, [root])
     body = Body(context, scope, [root], arguments.leaves)
-    result = method(body.use(root), "to", arguments.dtype)
+    value = body.use(root)
+    result = method(body.lifted(value) if body.is_scalar(root) else value, "to", arguments.dtype)
+    if not root.batched:
+        # Nothing that has batch axes is left of it.
+        first = arguments.positional[0]
+        axes, lead = len(context.energy.states[first].axes), f"{arguments.states[first]}.shape"
+        lead += f"[:-{axes}]" if axes else ""
+        own = ["-1" for _ in root.dims]
+        result = method(result, "expand", f"{lead} + ({', '.join(own)},)" if own else lead)
     entry = arguments.entry(body)
     before, inside = body.lines(8)
     tensors = [*arguments.states.values(), *arguments.contexts.values(), *arguments.givens.values()]
