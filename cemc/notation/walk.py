@@ -9,7 +9,7 @@ from types import MappingProxyType
 from sympy import Add, Mul
 from sympy.core.basic import Basic
 
-from cemc.notation.nodes import Expr, IndexSymbol, bound_indices, unique
+from cemc.notation.nodes import Entry, Expr, IndexSymbol, bound_indices, subscript, unique
 
 _NOTHING: frozenset[IndexSymbol] = frozenset()
 
@@ -102,7 +102,14 @@ def _substitute(
     else:
         bound = bound_indices(expr)
         inner = {symbol: new for symbol, new in mapping.items() if symbol in active and symbol not in bound}
-        result = rebuild(expr, tuple(_substitute(child, inner, free, known) for child in expr.args))
+        args = tuple(_substitute(child, inner, free, known) for child in expr.args)
+        if isinstance(expr, Entry):
+            # Where an index of another axis now stands by itself, it is a computed subscript.
+            args = tuple(
+                subscript(new, old.axis) if isinstance(old, IndexSymbol) else new
+                for old, new in zip(expr.args, args, strict=True)
+            )
+        result = rebuild(expr, args)
     known[key] = result
     return result
 
