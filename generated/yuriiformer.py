@@ -574,20 +574,23 @@ class _Integral(torch.autograd.Function):
 
     @staticmethod
     def forward(u: Tensor, function: Callable[..., Tensor], kinks: tuple[float, ...], *numbers: float) -> Tensor:
-        # Panels double in width from 0; where there are kinks, between each two of them, from both ends.
-        edges = [0.0, *(0.5**k for k in range(9, -1, -1))]
+        # Panels double in width from 0. In the first the nodes crowd at 0, where f may have a root or a logarithm.
+        node, weight = torch.tensor(_GAUSS, dtype=u.dtype, device=u.device).T
+        node, weight = 0.5 + 0.5 * torch.cat((-node, node)), 0.5 * torch.cat((weight, weight))
+        panels = [(node**4 / 512, node**3 * weight / 128)]
+        panels += [(0.5**k * (1 + node), 0.5**k * weight) for k in range(9, 0, -1)]
         if kinks:
-            edges = [0.5 * edge for edge in edges] + [1 - 0.5 * edge for edge in reversed(edges[:-1])]
+            # Between each two kinks panels go from both ends.
+            panels = [(0.5 * place, 0.5 * weight) for place, weight in panels]
+            panels += [(1 - place, weight) for place, weight in panels]
         ends = [torch.zeros_like(u), *((kink / u).clamp(0, 1) for kink in kinks), torch.ones_like(u)]
         ends = torch.stack(ends).sort(dim=0).values[..., None]
-        node, weight = torch.tensor(_GAUSS, dtype=u.dtype, device=u.device).T
-        node, weight = torch.cat((-node, node)), torch.cat((weight, weight))
         total = torch.zeros_like(u)
         for start, stop in pairwise(ends):
-            for low, high in pairwise(edges):
-                z = u[..., None] * (start + (stop - start) * (0.5 * (low + high) + 0.5 * (high - low) * node))
-                width = 0.5 * (high - low) * (stop - start)[..., 0] * u
-                total = total + width * (function(z, *numbers) @ weight)
+            width = (stop - start)[..., 0] * u
+            for place, weight in panels:
+                z = u[..., None] * (start + (stop - start) * place)
+                total = total + torch.where(width != 0, width * (function(z, *numbers) @ weight), 0)
         return total
 
     @staticmethod

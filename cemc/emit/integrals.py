@@ -3,6 +3,7 @@ what is not in the table is the integrand itself."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -79,7 +80,7 @@ def _function(body: Body, argument_node: Node, result_node: Node, name: str, sum
     if inner.is_scalar(result_node):
         result = call(context.library("torch.full_like"), argument, inner.use(result_node))
     lines = [*inner.before.lines(4), *statement("return ", result, "", 4)]
-    if any(f"{inner.acc}" in line.replace("(", " ").replace(")", " ").replace(",", " ").split() for line in lines):
+    if any(re.search(rf"(?<![\w.]){inner.acc}(?!\w)", line) for line in lines):
         lines.insert(0, f"    {inner.acc} = {argument}.dtype")
     tensor = context.library("Tensor")
     parameters = [f"{argument}: {tensor}", *(f"{each}: float" for each in inner.numbers)]

@@ -60,11 +60,11 @@ _RECORDS = (
     ),
     Elementwise(
         "log", 1, lambda z: (z ** -1,), "torch.log({0})", "tl.log({0})", "log({0})", r"\log({0})", domain=(0.1, 4.0),
-        kinks=_ORIGIN,
+        antiderivative="torch.xlogy({0}, {0}) - {0}", kinks=_ORIGIN,
     ),
     Elementwise(
         "sqrt", 1, lambda z: (apply("sqrt_slope", z),), "_sqrt({0})", "_sqrt({0})", "sqrt({0})", r"\sqrt{{{0}}}",
-        domain=(0.0, 4.0), kinks=_ORIGIN,
+        antiderivative="{0} * _sqrt({0}) / 1.5", domain=(0.0, 4.0), kinks=_ORIGIN,
     ),
     Elementwise(
         "abs", 1, lambda z: (apply("sign", z),), "torch.abs({0})", "tl.abs({0})", "|{0}|", r"\left|{0}\right|",

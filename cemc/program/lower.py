@@ -81,7 +81,7 @@ class Lowering:
         self.locals: dict[str, Value] = {}
         self._tables: dict[tuple[object, ...], Value] = {}
         self._known: dict[tuple[object, ...], Value] = {}
-        self._forms: dict[Expr, Expr | None] = {}
+        self._forms: dict[tuple[Expr, ArgumentSymbol], Expr | None] = {}
 
     # ------------------------------------------------------------------------------------------- tables
 
@@ -192,11 +192,12 @@ class Lowering:
     ) -> Expr | None:
         if name in ELEMENTWISE and ELEMENTWISE[name].antiderivative is not None:
             return None
-        if integrand not in self._forms:
+        key = (integrand, argument)  # A constant has no argument in it, its integral has.
+        if key not in self._forms:
             from cemc.program.antiderivatives import closed_form
 
-            self._forms[integrand] = closed_form(integrand, argument, where)
-        return self._forms[integrand]
+            self._forms[key] = closed_form(integrand, argument, where)
+        return self._forms[key]
 
     def _mask(self, condition: Expr, versions: Versions) -> Value | None:
         return None if condition == ONE else self.value(condition, versions)
