@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -104,3 +108,40 @@ def test_a_task_is_evaluated(saved: Path) -> None:
         ids = tokenizer(text, return_tensors="pt")["input_ids"]
         alone = model.generate(ids, max_new_tokens=4, do_sample=False)[0, ids.shape[1] :]
         assert more == str(tokenizer.decode(alone, skip_special_tokens=True)).split(".")[0]
+
+
+def test_the_command_line_of_the_harness_knows_such_models(saved: Path, tmp_path: Path) -> None:
+    """With a task of one's own, as a file; in a process of its own, for lm_eval sets up logging and reads arguments."""
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text("".join(json.dumps({"text": text}) + "\n" for text in TEXTS), encoding="utf-8")
+    task = {
+        "task": "addresses",
+        "dataset_path": "json",
+        "dataset_kwargs": {"data_files": {"test": str(rows)}},
+        "test_split": "test",
+        "output_type": "loglikelihood_rolling",
+        "doc_to_text": "",
+        "doc_to_target": "{{text}}",
+        "metric_list": [{"metric": "word_perplexity"}],
+    }
+    (tmp_path / "tasks").mkdir()
+    # What is JSON is YAML.
+    (tmp_path / "tasks" / "addresses.yaml").write_text(json.dumps(task), encoding="utf-8")
+    told = ["--model", "hf", "--model_args", f"pretrained={saved},dtype=float32", "--device", "cpu"]
+    told += ["--batch_size", "2", "--tasks", "addresses"]
+    told += ["--include_path", str(tmp_path / "tasks"), "--output_path", str(tmp_path / "out")]
+    done = subprocess.run(
+        [sys.executable, "-m", "examples.hf.harness", *told],
+        cwd=ROOT,
+        env={**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path / "home")},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    (written,) = (tmp_path / "out").rglob("results_*.json")
+    found = json.loads(written.read_text(encoding="utf-8"))["results"]["addresses"]
+    words = sum(len(text.split()) for text in TEXTS)
+    expected = torch.tensor(sum(nats(saved, text) for text in TEXTS) / words).exp().item()
+    assert found["word_perplexity,none"] == pytest.approx(expected, rel=1e-3)
