@@ -80,6 +80,13 @@ def test_jump() -> None:
     assert close(found, torch.where(POINTS > 1, 0.5 + 5 * (POINTS - 1), POINTS**2 / 2), 1e-12)
 
 
+def test_jump_just_before_the_end() -> None:
+    """Between the last node and the end, where halving a panel shows nothing."""
+    upper = 1.0 + torch.tensor([1e-2, 1e-3, 1e-4, 1e-6, 1e-9], dtype=torch.float64)
+    found = quadrature(lambda z: torch.where(z > 1.0, 1.0, -1.0).double(), upper)
+    assert close(found, (upper - 1.0) - 1.0, 1e-14)
+
+
 def test_not_finite() -> None:
     found = antiderivative("f", "function f(u) = 1 / square(u - 1)").detach()
     below = POINTS.detach() < 0.5
