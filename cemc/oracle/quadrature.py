@@ -23,7 +23,7 @@ def _gauss_legendre(count: int) -> tuple[Tensor, Tensor]:
 
 
 def _at_the_ends(nodes: Tensor) -> Tensor:
-    """What the values at `nodes` are multiplied by to give those at -1 and 1 of the polynomial through them `[2, N]`."""
+    """What the values at `nodes` are multiplied by to give those at -1 and 1 of the polynomial through them: [2, N]."""
     apart = nodes[:, None] - nodes + torch.eye(len(nodes), dtype=torch.float64)
     ends = torch.tensor([-1.0, 1.0], dtype=torch.float64)
     factors = (ends[:, None, None] - nodes) / apart
@@ -49,8 +49,8 @@ def _panel(
 def quadrature(f: Callable[[Tensor], Tensor], upper: Tensor) -> Tensor:
     """Integral of f from 0 to each entry of `upper [M]`, in float64.
 
-    A panel is accepted when halving it changes nothing, and f at its ends is what the nodes make expect; kinks and jumps
-    are thereby closed in by bisection wherever they are, without having to be known."""
+    A panel is accepted when halving it changes nothing, and f at its ends is what the nodes make expect; kinks and
+    jumps are thereby closed in by bisection wherever they are, without having to be known."""
     rule = _gauss_legendre(NODES)
     low, high = torch.zeros_like(upper), upper
     owner = torch.arange(upper.numel())

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from cemc.oracle.quadrature import quadrature
 from tests.oracle.support import close, oracle, real
 
 POINTS = real(-30.0, -3.7, -1.0, -1e-3, 0.0, 1e-6, 0.4, 2.0, 25.0)
