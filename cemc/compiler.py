@@ -40,8 +40,8 @@ class Result:
     """What came of one energy. `recognised`: a sentence for each structure found; `reasons`: why others were not.
     `causal`: what the class says of itself; `later`: if it is not, where the energy reads later tokens, rendered.
 
-    `code` is the text of the module, `kernels` that of the file of Triton kernels beside it, empty if there are none:
-    `no_kernels` says why.
+    `code` is the text of the module, `kernels` that of the file of Triton kernels beside it, empty if there are none.
+    `no_kernels`: why something has none.
     `path` is the module written, None if none was asked for. `warnings` are rendered diagnostics.
     """
 
