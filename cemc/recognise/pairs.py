@@ -95,7 +95,7 @@ class _Matcher:
 
     def _slot_axes(self) -> set[str]:
         """Memory slots: axes of parameters over which weights are normalised, as attention does over tokens. An axis
-        that there are several log-sum-exps along, over tokens or slots, is none of them."""
+        along which there are several sums over tokens or slots is none of them."""
         found: set[str] = set()
         shared: set[str] = set()
         for node in self._order:
@@ -103,9 +103,12 @@ class _Matcher:
                 reduced = {axis for branch in node.branches if len(branch.reduced) == 1 for axis in branch.reduced}
                 found |= reduced - self._runtime
                 shared |= set(node.dims) if reduced and self._has_row(node) else set()
-            elif sum(axis in self._runtime for axis in node.dims) > 1:
+            elif any(self._quadratic(each) for each in (node, *operands(node))):
                 shared |= set(node.dims)
         return found - shared
+
+    def _quadratic(self, node: Node) -> bool:
+        return sum(axis in self._runtime for axis in node.dims) > 1
 
     # ------------------------------------------------------------------------------------------- what is a pair
 
@@ -150,7 +153,7 @@ class _Matcher:
         try:
             match(node, levels[node.number])
         except NoKernel as why:
-            if any(sum(axis in self._runtime for axis in child.dims) > 1 for child in operands(node)):
+            if any(self._quadratic(child) for child in operands(node)):
                 self._left.append(node)
                 self.reasons[why.reason] = None
 
@@ -219,7 +222,7 @@ class _Matcher:
                     group.empty = node.empty
                 self._places[node.number] = _Place(group, None, softmax.at, (), node)
                 return
-        if all(sum(axis in self._runtime for axis in child.dims) < 2 for child in operands(node)):
+        if not any(self._quadratic(child) for child in operands(node)):
             # Over slots a log-sum-exp alone is nothing that a kernel does better.
             return
         if self._left and node.number in {each.number for each in in_order(self._left)}:

@@ -17,6 +17,7 @@ from cemc.syntax import parse, read_source
 ENERGIES = sorted((Path(__file__).parent / "energies").glob("*.cem"))
 WHOLLY = {
     "empty_rows_of_heads", "heads_of_tokens", "several_levels", "sink_with_condition", "slots_of_heads",
+    "softmax_beside_a_window",
     "tokens_and_heads", "tokens_and_memory", "two_sums",
 }  # fmt: skip
 
