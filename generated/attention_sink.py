@@ -378,13 +378,19 @@ def _broadcast(batches: dict[str, torch.Size]) -> torch.Size:
 def _autocast_off(x: Tensor) -> torch.autocast | nullcontext[None]:
     """Suspends autocast: the layer casts by itself."""
     kind = x.device.type
-    return torch.autocast(kind, enabled=False) if torch.amp.is_autocast_available(kind) else nullcontext()
+    return torch.autocast(kind, enabled=False) if _has_autocast(kind) else nullcontext()
+
+
+@torch.compiler.assume_constant_result  # which torch.compile cannot look into before torch 2.12
+def _has_autocast(kind: str) -> bool:
+    """Whether there is autocast on a kind of device."""
+    return torch.amp.is_autocast_available(kind)
 
 
 def _product_dtype(x: Tensor) -> torch.dtype:
     """The dtype of matrix products: that of autocast where it is on, else that of x."""
     kind = x.device.type
-    if x.dtype == torch.float64 or not torch.amp.is_autocast_available(kind) or not torch.is_autocast_enabled(kind):
+    if x.dtype == torch.float64 or not _has_autocast(kind) or not torch.is_autocast_enabled(kind):
         return x.dtype
     return torch.get_autocast_dtype(kind)
 

@@ -153,7 +153,7 @@ def _over_batches(operator):
 def _tile(pointer, tokens, token_stride, count, width_stride, WIDTH: tl.constexpr, PADDED: tl.constexpr):
     """Rows `tokens` of a matrix: [tokens, PADDED], 0 outside."""
     width = tl.arange(0, PADDED)
-    places = tokens[:, None].to(tl.int64) * token_stride + width[None, :] * width_stride
+    places = tokens[:, None].to(tl.int64) * token_stride + width[None, :].to(tl.int64) * width_stride
     return tl.load(pointer + places, mask=(tokens < count)[:, None] & (width < WIDTH)[None, :], other=0.0)
 
 

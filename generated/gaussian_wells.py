@@ -222,7 +222,13 @@ def _broadcast(batches: dict[str, torch.Size]) -> torch.Size:
 def _autocast_off(x: Tensor) -> torch.autocast | nullcontext[None]:
     """Suspends autocast: the layer casts by itself."""
     kind = x.device.type
-    return torch.autocast(kind, enabled=False) if torch.amp.is_autocast_available(kind) else nullcontext()
+    return torch.autocast(kind, enabled=False) if _has_autocast(kind) else nullcontext()
+
+
+@torch.compiler.assume_constant_result  # which torch.compile cannot look into before torch 2.12
+def _has_autocast(kind: str) -> bool:
+    """Whether there is autocast on a kind of device."""
+    return torch.amp.is_autocast_available(kind)
 
 
 class _Cache:

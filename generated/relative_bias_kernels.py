@@ -118,6 +118,11 @@ def _accumulated(u: Tensor) -> torch.dtype:
     return torch.promote_types(u.dtype, torch.float32)
 
 
+def _position(*numbers: int) -> tl.dtype:
+    """The dtype of positions that numbers are added to: a window may be larger than any length there is."""
+    return tl.int32 if all(abs(number) < 1 << 24 for number in numbers) else tl.int64
+
+
 def _padded(width: int) -> int:
     """The width of a tile with rows this wide: a power of two that matrix units take."""
     return max(triton.next_power_of_2(width), 16)
@@ -153,7 +158,7 @@ def _over_batches(operator):
 def _tile(pointer, tokens, token_stride, count, width_stride, WIDTH: tl.constexpr, PADDED: tl.constexpr):
     """Rows `tokens` of a matrix: [tokens, PADDED], 0 outside."""
     width = tl.arange(0, PADDED)
-    places = tokens[:, None].to(tl.int64) * token_stride + width[None, :] * width_stride
+    places = tokens[:, None].to(tl.int64) * token_stride + width[None, :].to(tl.int64) * width_stride
     return tl.load(pointer + places, mask=(tokens < count)[:, None] & (width < WIDTH)[None, :], other=0.0)
 
 
@@ -196,6 +201,7 @@ def _pairs_forward(
     span: tl.constexpr,
     WIDTH: tl.constexpr,
     PADDED: tl.constexpr,
+    POSITION: tl.constexpr,
     ACC: tl.constexpr,
     PRECISION: tl.constexpr,
     ROWS: tl.constexpr,
@@ -203,10 +209,10 @@ def _pairs_forward(
 ):  # fmt: skip
     """Sums over columns for a block of rows, with the log-sum-exp of the scores kept as they come."""
     blocks = tl.cdiv(row_count, ROWS)
-    block = blocks - 1 - tl.program_id(0) % blocks  # the longest ones first
+    block = (blocks - 1 - tl.program_id(0) % blocks).to(POSITION)  # the longest ones first
     place = (tl.program_id(0) // blocks).to(tl.int64)
     row = block * ROWS + tl.arange(0, ROWS)
-    i = (first + offset + row)[:, None]
+    i = (first + offset + row).to(POSITION)[:, None]
     batch, head = place // heads, place % heads
     query_ptr += batch * query_batch + head * query_head
     key_ptr += batch * key_batch + head * key_head
@@ -219,7 +225,7 @@ def _pairs_forward(
     high = tl.minimum(offset + (block + 1) * ROWS, column_count)
     for start in range(low, high, COLUMNS):
         column = start + tl.arange(0, COLUMNS)
-        j = (first + column)[None, :]
+        j = (first + column).to(POSITION)[None, :]
         key = _tile(key_ptr, column, key_token, column_count, key_width, WIDTH, PADDED)
         dot = tl.dot(query, tl.trans(key), input_precision=PRECISION, out_dtype=ACC)
         table_at = i - j
@@ -260,6 +266,7 @@ def _pairs_rows(
     span: tl.constexpr,
     WIDTH: tl.constexpr,
     PADDED: tl.constexpr,
+    POSITION: tl.constexpr,
     ACC: tl.constexpr,
     PRECISION: tl.constexpr,
     ROWS: tl.constexpr,
@@ -267,10 +274,10 @@ def _pairs_rows(
 ):  # fmt: skip
     """Gradients of what varies with the row, for a block of them."""
     blocks = tl.cdiv(row_count, ROWS)
-    block = blocks - 1 - tl.program_id(0) % blocks  # the longest ones first
+    block = (blocks - 1 - tl.program_id(0) % blocks).to(POSITION)  # the longest ones first
     place = (tl.program_id(0) // blocks).to(tl.int64)
     row = block * ROWS + tl.arange(0, ROWS)
-    i = (first + offset + row)[:, None]
+    i = (first + offset + row).to(POSITION)[:, None]
     batch, head = place // heads, place % heads
     query_ptr += batch * query_batch + head * query_head
     key_ptr += batch * key_batch + head * key_head
@@ -287,7 +294,7 @@ def _pairs_rows(
     high = tl.minimum(offset + (block + 1) * ROWS, column_count)
     for start in range(low, high, COLUMNS):
         column = start + tl.arange(0, COLUMNS)
-        j = (first + column)[None, :]
+        j = (first + column).to(POSITION)[None, :]
         key = _tile(key_ptr, column, key_token, column_count, key_width, WIDTH, PADDED)
         dot = tl.dot(query, tl.trans(key), input_precision=PRECISION, out_dtype=ACC)
         table_at = i - j
@@ -321,6 +328,7 @@ def _pairs_columns(
     span: tl.constexpr,
     WIDTH: tl.constexpr,
     PADDED: tl.constexpr,
+    POSITION: tl.constexpr,
     ACC: tl.constexpr,
     PRECISION: tl.constexpr,
     ROWS: tl.constexpr,
@@ -328,10 +336,10 @@ def _pairs_columns(
 ):  # fmt: skip
     """Gradients of what varies with the column, for a block of them."""
     blocks = tl.cdiv(column_count, COLUMNS)
-    block = blocks - 1 - tl.program_id(0) % blocks  # the longest ones first
+    block = (blocks - 1 - tl.program_id(0) % blocks).to(POSITION)  # the longest ones first
     place = (tl.program_id(0) // blocks).to(tl.int64)
     column = block * COLUMNS + tl.arange(0, COLUMNS)
-    j = (first + column)[None, :]
+    j = (first + column).to(POSITION)[None, :]
     batch, head = place // heads, place % heads
     query_ptr += batch * query_batch + head * query_head
     key_ptr += batch * key_batch + head * key_head
@@ -345,7 +353,7 @@ def _pairs_columns(
     high = tl.minimum((block + 1) * COLUMNS - offset + span - 1, row_count)
     for start in range(low, high, ROWS):
         row = start + tl.arange(0, ROWS)
-        i = (first + offset + row)[:, None]
+        i = (first + offset + row).to(POSITION)[:, None]
         query = _tile(query_ptr, row, query_token, row_count, query_width, WIDTH, PADDED)
         d_result = _tile(d_result_ptr, row, d_result_token, row_count, d_result_width, WIDTH, PADDED)
         delta = _vector(delta_ptr, row, delta_token, row_count).to(ACC)[:, None]
@@ -383,6 +391,7 @@ def _pairs_table(
     span: tl.constexpr,
     WIDTH: tl.constexpr,
     PADDED: tl.constexpr,
+    POSITION: tl.constexpr,
     ACC: tl.constexpr,
     PRECISION: tl.constexpr,
     ROWS: tl.constexpr,
@@ -390,7 +399,7 @@ def _pairs_table(
 ):  # fmt: skip
     """Gradient of a table of offsets, for a block of them."""
     blocks = tl.cdiv(table_count, ROWS)
-    block = blocks - 1 - tl.program_id(0) % blocks  # the longest ones first
+    block = (blocks - 1 - tl.program_id(0) % blocks).to(POSITION)  # the longest ones first
     place = (tl.program_id(0) // blocks).to(tl.int64)
     at = block * ROWS + tl.arange(0, ROWS)
     batch, head = place // heads, place % heads
@@ -403,11 +412,11 @@ def _pairs_table(
     d_table = tl.zeros((ROWS,), ACC)
     for start in range(0, row_count, ROWS):
         row = start + tl.arange(0, ROWS)
-        i = (first + offset + row)[:, None]
+        i = (first + offset + row).to(POSITION)[:, None]
         column = offset + start - ((block + 1) * ROWS - 1) + tl.arange(0, COLUMNS)
         exists = (column >= 0)[None, :]
         column = tl.maximum(column, 0)
-        j = (first + column)[None, :]
+        j = (first + column).to(POSITION)[None, :]
         query = _tile(query_ptr, row, query_token, row_count, query_width, WIDTH, PADDED)
         key = _tile(key_ptr, column, key_token, column_count, key_width, WIDTH, PADDED)
         d_result = _tile(d_result_ptr, row, d_result_token, row_count, d_result_width, WIDTH, PADDED)
@@ -458,7 +467,13 @@ def _pairs_operator(
             offset,
             first,
         ),
-        {"beta": beta, "span": span, "WIDTH": key.shape[-1], "PADDED": _padded(key.shape[-1])},
+        {
+            "beta": beta,
+            "span": span,
+            "POSITION": _position(span),
+            "WIDTH": key.shape[-1],
+            "PADDED": _padded(key.shape[-1]),
+        },
     )
     return result, log_sum_exp
 
@@ -524,7 +539,13 @@ def _pairs_operator_gradient(
             offset,
             first,
         ),
-        {"beta": beta, "span": span, "WIDTH": key.shape[-1], "PADDED": _padded(key.shape[-1])},
+        {
+            "beta": beta,
+            "span": span,
+            "POSITION": _position(span),
+            "WIDTH": key.shape[-1],
+            "PADDED": _padded(key.shape[-1]),
+        },
     )
     _launch(
         _pairs_columns,
@@ -554,7 +575,13 @@ def _pairs_operator_gradient(
             offset,
             first,
         ),
-        {"beta": beta, "span": span, "WIDTH": key.shape[-1], "PADDED": _padded(key.shape[-1])},
+        {
+            "beta": beta,
+            "span": span,
+            "POSITION": _position(span),
+            "WIDTH": key.shape[-1],
+            "PADDED": _padded(key.shape[-1]),
+        },
     )
     _launch(
         _pairs_table,
@@ -584,7 +611,13 @@ def _pairs_operator_gradient(
             offset,
             first,
         ),
-        {"beta": beta, "span": span, "WIDTH": key.shape[-1], "PADDED": _padded(key.shape[-1])},
+        {
+            "beta": beta,
+            "span": span,
+            "POSITION": _position(span),
+            "WIDTH": key.shape[-1],
+            "PADDED": _padded(key.shape[-1]),
+        },
     )
     return d_query, d_key, d_table
 

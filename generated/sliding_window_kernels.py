@@ -118,6 +118,11 @@ def _accumulated(u: Tensor) -> torch.dtype:
     return torch.promote_types(u.dtype, torch.float32)
 
 
+def _position(*numbers: int) -> tl.dtype:
+    """The dtype of positions that numbers are added to: a window may be larger than any length there is."""
+    return tl.int32 if all(abs(number) < 1 << 24 for number in numbers) else tl.int64
+
+
 def _padded(width: int) -> int:
     """The width of a tile with rows this wide: a power of two that matrix units take."""
     return max(triton.next_power_of_2(width), 16)
@@ -153,7 +158,7 @@ def _over_batches(operator):
 def _tile(pointer, tokens, token_stride, count, width_stride, WIDTH: tl.constexpr, PADDED: tl.constexpr):
     """Rows `tokens` of a matrix: [tokens, PADDED], 0 outside."""
     width = tl.arange(0, PADDED)
-    places = tokens[:, None].to(tl.int64) * token_stride + width[None, :] * width_stride
+    places = tokens[:, None].to(tl.int64) * token_stride + width[None, :].to(tl.int64) * width_stride
     return tl.load(pointer + places, mask=(tokens < count)[:, None] & (width < WIDTH)[None, :], other=0.0)
 
 
@@ -191,6 +196,7 @@ def _pairs_forward(
     window: tl.constexpr,
     WIDTH: tl.constexpr,
     PADDED: tl.constexpr,
+    POSITION: tl.constexpr,
     ACC: tl.constexpr,
     PRECISION: tl.constexpr,
     ROWS: tl.constexpr,
@@ -198,10 +204,10 @@ def _pairs_forward(
 ):  # fmt: skip
     """Sums over columns for a block of rows, with the log-sum-exp of the scores kept as they come."""
     blocks = tl.cdiv(row_count, ROWS)
-    block = blocks - 1 - tl.program_id(0) % blocks  # the longest ones first
+    block = (blocks - 1 - tl.program_id(0) % blocks).to(POSITION)  # the longest ones first
     place = (tl.program_id(0) // blocks).to(tl.int64)
     row = block * ROWS + tl.arange(0, ROWS)
-    i = (first + offset + row)[:, None]
+    i = (first + offset + row).to(POSITION)[:, None]
     batch, head = place // heads, place % heads
     query_ptr += batch * query_batch + head * query_head
     key_ptr += batch * key_batch + head * key_head
@@ -216,7 +222,7 @@ def _pairs_forward(
     high = tl.minimum(offset + (block + 1) * ROWS, column_count)
     for start in range(low, high, COLUMNS):
         column = start + tl.arange(0, COLUMNS)
-        j = (first + column)[None, :]
+        j = (first + column).to(POSITION)[None, :]
         key = _tile(key_ptr, column, key_token, column_count, key_width, WIDTH, PADDED)
         column_value = _vector(column_value_ptr, column, column_value_token, column_count)[None, :]
         dot = tl.dot(query, tl.trans(key), input_precision=PRECISION, out_dtype=ACC)
@@ -258,6 +264,7 @@ def _pairs_rows(
     window: tl.constexpr,
     WIDTH: tl.constexpr,
     PADDED: tl.constexpr,
+    POSITION: tl.constexpr,
     ACC: tl.constexpr,
     PRECISION: tl.constexpr,
     ROWS: tl.constexpr,
@@ -265,10 +272,10 @@ def _pairs_rows(
 ):  # fmt: skip
     """Gradients of what varies with the row, for a block of them."""
     blocks = tl.cdiv(row_count, ROWS)
-    block = blocks - 1 - tl.program_id(0) % blocks  # the longest ones first
+    block = (blocks - 1 - tl.program_id(0) % blocks).to(POSITION)  # the longest ones first
     place = (tl.program_id(0) // blocks).to(tl.int64)
     row = block * ROWS + tl.arange(0, ROWS)
-    i = (first + offset + row)[:, None]
+    i = (first + offset + row).to(POSITION)[:, None]
     batch, head = place // heads, place % heads
     query_ptr += batch * query_batch + head * query_head
     key_ptr += batch * key_batch + head * key_head
@@ -287,7 +294,7 @@ def _pairs_rows(
     high = tl.minimum(offset + (block + 1) * ROWS, column_count)
     for start in range(low, high, COLUMNS):
         column = start + tl.arange(0, COLUMNS)
-        j = (first + column)[None, :]
+        j = (first + column).to(POSITION)[None, :]
         key = _tile(key_ptr, column, key_token, column_count, key_width, WIDTH, PADDED)
         column_value = _vector(column_value_ptr, column, column_value_token, column_count)[None, :]
         dot = tl.dot(query, tl.trans(key), input_precision=PRECISION, out_dtype=ACC)
@@ -322,6 +329,7 @@ def _pairs_columns(
     window: tl.constexpr,
     WIDTH: tl.constexpr,
     PADDED: tl.constexpr,
+    POSITION: tl.constexpr,
     ACC: tl.constexpr,
     PRECISION: tl.constexpr,
     ROWS: tl.constexpr,
@@ -329,10 +337,10 @@ def _pairs_columns(
 ):  # fmt: skip
     """Gradients of what varies with the column, for a block of them."""
     blocks = tl.cdiv(column_count, COLUMNS)
-    block = blocks - 1 - tl.program_id(0) % blocks  # the longest ones first
+    block = (blocks - 1 - tl.program_id(0) % blocks).to(POSITION)  # the longest ones first
     place = (tl.program_id(0) // blocks).to(tl.int64)
     column = block * COLUMNS + tl.arange(0, COLUMNS)
-    j = (first + column)[None, :]
+    j = (first + column).to(POSITION)[None, :]
     batch, head = place // heads, place % heads
     query_ptr += batch * query_batch + head * query_head
     key_ptr += batch * key_batch + head * key_head
@@ -348,7 +356,7 @@ def _pairs_columns(
     high = tl.minimum((block + 1) * COLUMNS - offset + window - 1, row_count)
     for start in range(low, high, ROWS):
         row = start + tl.arange(0, ROWS)
-        i = (first + offset + row)[:, None]
+        i = (first + offset + row).to(POSITION)[:, None]
         query = _tile(query_ptr, row, query_token, row_count, query_width, WIDTH, PADDED)
         row_value = _vector(row_value_ptr, row, row_value_token, row_count)[:, None]
         d_result = _tile(d_result_ptr, row, d_result_token, row_count, d_result_width, WIDTH, PADDED)
@@ -409,7 +417,13 @@ def _pairs_operator(
             offset,
             first,
         ),
-        {"beta": beta, "window": window, "WIDTH": key.shape[-1], "PADDED": _padded(key.shape[-1])},
+        {
+            "beta": beta,
+            "window": window,
+            "POSITION": _position(window),
+            "WIDTH": key.shape[-1],
+            "PADDED": _padded(key.shape[-1]),
+        },
     )
     return result, log_sum_exp
 
@@ -485,7 +499,13 @@ def _pairs_operator_gradient(
             offset,
             first,
         ),
-        {"beta": beta, "window": window, "WIDTH": key.shape[-1], "PADDED": _padded(key.shape[-1])},
+        {
+            "beta": beta,
+            "window": window,
+            "POSITION": _position(window),
+            "WIDTH": key.shape[-1],
+            "PADDED": _padded(key.shape[-1]),
+        },
     )
     _launch(
         _pairs_columns,
@@ -516,7 +536,13 @@ def _pairs_operator_gradient(
             offset,
             first,
         ),
-        {"beta": beta, "window": window, "WIDTH": key.shape[-1], "PADDED": _padded(key.shape[-1])},
+        {
+            "beta": beta,
+            "window": window,
+            "POSITION": _position(window),
+            "WIDTH": key.shape[-1],
+            "PADDED": _padded(key.shape[-1]),
+        },
     )
     return d_query, d_key
 

@@ -165,7 +165,7 @@ def _over_batches(operator):
 def _tile(pointer, tokens, token_stride, count, width_stride, WIDTH: tl.constexpr, PADDED: tl.constexpr):
     """Rows `tokens` of a matrix: [tokens, PADDED], 0 outside."""
     width = tl.arange(0, PADDED)
-    places = tokens[:, None].to(tl.int64) * token_stride + width[None, :] * width_stride
+    places = tokens[:, None].to(tl.int64) * token_stride + width[None, :].to(tl.int64) * width_stride
     return tl.load(pointer + places, mask=(tokens < count)[:, None] & (width < WIDTH)[None, :], other=0.0)
 
 
@@ -200,7 +200,7 @@ def _pointwise_forward(
 ):  # fmt: skip
     """A run of element-wise operations."""
     row = (tl.program_id(0) * ROWS + tl.arange(0, ROWS)).to(tl.int64)[:, None]
-    column = (tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS))[None, :]
+    column = (tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)).to(tl.int64)[None, :]
     inside = (row < rows) & (column < columns)
     input_1 = tl.load(input_1_ptr + row * input_1_row + column * input_1_column, mask=inside, other=0).to(ACC)
     relu = tl.where(input_1 > 0, input_1, 0.0)
@@ -223,7 +223,7 @@ def _pointwise_backward(
 ):  # fmt: skip
     """Its derivatives, from the values it starts from."""
     row = (tl.program_id(0) * ROWS + tl.arange(0, ROWS)).to(tl.int64)[:, None]
-    column = (tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS))[None, :]
+    column = (tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)).to(tl.int64)[None, :]
     inside = (row < rows) & (column < columns)
     input_1 = tl.load(input_1_ptr + row * input_1_row + column * input_1_column, mask=inside, other=0).to(ACC)
     gradient = tl.load(gradient_ptr + row * gradient_row + column * gradient_column, mask=inside, other=0).to(ACC)

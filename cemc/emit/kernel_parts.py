@@ -9,14 +9,16 @@ from dataclasses import dataclass, field
 
 from cemc.emit.names import free_name
 from cemc.program import nodes
+from cemc.program.graph import in_order, operands
 from cemc.program.nodes import Node, Operand
 from cemc.recognise.bounds import Form
 
 NAMES = frozenset(
-    "ACC COLUMNS LOG2E PADDED PRECISION ROWS WIDTH Tensor allowed at batch batches block blocks column columns config "
-    "ctx delta dot exists finite first found gradient group head heads here high i inside j key larger largest lead "
-    "length like low math nullcontext offset output p place pointer query re result results row rows scalar score "
-    "shape shrink sink some start stop table tile tl tokens torch total triton u value weight width".split()
+    "ACC COLUMNS LOG2E PADDED POSITION PRECISION ROWS WIDTH Tensor allowed at batch batches block blocks column "
+    "columns config ctx delta dot exists finite first found gradient group head heads here high i inside j key "
+    "larger largest lead length like low math nullcontext offset output p place pointer query re result results row "
+    "rows scalar score shape shrink sink some start stop table tile tl tokens torch total triton u value weight "
+    "width".split()
 )
 """Names that mean something in the kernels or in the functions round them."""
 
@@ -134,6 +136,29 @@ def without_positions(form: Form) -> Form:
 
 def renamed(line: str, printed: dict[str, str]) -> str:
     return re.sub(r"<(\w+)>", lambda match: printed[match.group(1)], line)
+
+
+def widened(roots: Sequence[Node], numbers: Sequence[str]) -> tuple[str, list[str]]:
+    """How positions become wide enough for what is computed from them in `roots`, and the numbers that this depends on.
+    32 bits do for positions and small numbers; a number may be of any size, a product of positions needs 64 bits."""
+    whole = [node for node in in_order(roots) if node.kind == "integer"]
+    for node in whole:
+        large = isinstance(node, nodes.Number) and abs(node.value) >= _LARGE
+        factors = [each for each in operands(node) if not isinstance(each, nodes.Number)]
+        product = isinstance(node, nodes.Map) and (
+            node.operation == "pow" or (node.operation == "mul" and len(factors) > 1)
+        )
+        if large or product:
+            return ".to(tl.int64)", []
+    found = [
+        numbers[int(node.name.split()[1])]
+        for node in whole
+        if isinstance(node, nodes.Tensor) and node.name.startswith("number")
+    ]
+    return (".to(POSITION)", sorted(found)) if found else ("", [])
+
+
+_LARGE = 1 << 24
 
 
 def loop_range(lows: Sequence[str], highs: Sequence[str], count: str, size: str) -> tuple[list[str], str, str]:

@@ -22,6 +22,7 @@ from cemc.emit.kernel_parts import (
     renamed,
     upstream_input,
     vector_input,
+    widened,
     with_offset,
     without_positions,
 )
@@ -80,6 +81,7 @@ class Kernel:
         roots = [
             r for r in (tile.score, tile.mask, *tile.weights, *tile.offsets, *self.adjoints.values()) if r is not None
         ]
+        self.widened, self.whole_numbers = widened(roots, self.numbers)
         used = {n.name for n in in_order(roots) if isinstance(n, nodes.Tensor)}
         self.uses_i, self.uses_j = "i" in used, "j" in used
         self._taken = self._reserved()
@@ -384,7 +386,10 @@ def kernels_file(
     wanted: dict[str, None] = {}
     while True:
         text = templates.get_template("kernels_head.py.jinja").render(
-            wanted=wanted, tables=any(kernel.tables for kernel in kernels), pointwise=bool(pointwise)
+            wanted=wanted,
+            tables=any(kernel.tables for kernel in kernels),
+            positions=any(kernel.whole_numbers for kernel in kernels),
+            pointwise=bool(pointwise),
         )
         found = dict.fromkeys(m.group() for m in _REFERENCE.finditer(body + text.replace("def _", "def ")))
         if set(found) <= set(wanted):

@@ -33,6 +33,8 @@ def operator(kernel: Kernel) -> dict[str, Any]:
     given = [*upstream, *tensors, *results]
     padded = _padded(kernel)
     constants = [f"{n}={n}" for n in kernel.numbers]
+    if kernel.whole_numbers:
+        constants.append(f"POSITION=_position({', '.join(kernel.whole_numbers)})")
     for width in kernel.widths:
         length = _length(kernel, width.axis)
         constants += [f"{width.size}={length}", f"{width.padded}=_padded({length})"]

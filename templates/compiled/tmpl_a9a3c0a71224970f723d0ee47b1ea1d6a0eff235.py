@@ -90,7 +90,7 @@ def root(context, missing=missing):
         t_5 = []
         pass
         t_5.append(
-            '    row = (tl.program_id(0) * ROWS + tl.arange(0, ROWS)).to(tl.int64)[:, None]\n    column = (tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS))[None, :]\n    inside = (row < rows) & (column < columns)\n',
+            '    row = (tl.program_id(0) * ROWS + tl.arange(0, ROWS)).to(tl.int64)[:, None]\n    column = (tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)).to(tl.int64)[None, :]\n    inside = (row < rows) & (column < columns)\n',
         )
         return concat(t_5)
     context.exported_vars.add('locate')

@@ -92,14 +92,21 @@ def root(context, missing=missing):
                 ': tl.constexpr,\n',
             ))
         l_2_w = missing
+        if environment.getattr(l_1_k, 'whole_numbers'):
+            pass
+            t_6.append(
+                '    POSITION: tl.constexpr,\n',
+            )
         t_6.append(
             '    ACC: tl.constexpr,\n    PRECISION: tl.constexpr,\n    ROWS: tl.constexpr,\n    COLUMNS: tl.constexpr,\n',
         )
         return concat(t_6)
     context.exported_vars.add('parameters')
     context.vars['parameters'] = l_0_parameters = Macro(environment, macro, 'parameters', ('k', 'outputs', 'extra'), False, False, False, context.eval_ctx.autoescape)
-    def macro(l_1_size, l_1_count):
+    def macro(l_1_k, l_1_size, l_1_count):
         t_7 = []
+        if l_1_k is missing:
+            l_1_k = undefined("parameter 'k' was not provided", name='k')
         if l_1_size is missing:
             l_1_size = undefined("parameter 'size' was not provided", name='size')
         if l_1_count is missing:
@@ -110,11 +117,13 @@ def root(context, missing=missing):
             str(l_1_count),
             ', ',
             str(l_1_size),
-            ')\n    block = blocks - 1 - tl.program_id(0) % blocks  # the longest ones first\n    place = (tl.program_id(0) // blocks).to(tl.int64)\n',
+            ')\n    block = ',
+            str((str_join(('(blocks - 1 - tl.program_id(0) % blocks)', environment.getattr(l_1_k, 'widened'), )) if environment.getattr(l_1_k, 'widened') else 'blocks - 1 - tl.program_id(0) % blocks')),
+            '  # the longest ones first\n    place = (tl.program_id(0) // blocks).to(tl.int64)\n',
         ))
         return concat(t_7)
     context.exported_vars.add('locate')
-    context.vars['locate'] = l_0_locate = Macro(environment, macro, 'locate', ('size', 'count'), False, False, False, context.eval_ctx.autoescape)
+    context.vars['locate'] = l_0_locate = Macro(environment, macro, 'locate', ('k', 'size', 'count'), False, False, False, context.eval_ctx.autoescape)
     def macro(l_1_inputs):
         t_8 = []
         if l_1_inputs is missing:
@@ -375,11 +384,13 @@ def root(context, missing=missing):
         yield '):  # fmt: skip\n    """'
         yield str(environment.getattr(l_1_k, 'summary'))
         yield '"""\n'
-        yield str(context.call((undefined(name='locate') if l_0_locate is missing else l_0_locate), 'ROWS', 'row_count', _loop_vars=_loop_vars))
+        yield str(context.call((undefined(name='locate') if l_0_locate is missing else l_0_locate), l_1_k, 'ROWS', 'row_count', _loop_vars=_loop_vars))
         yield '    row = block * ROWS + tl.arange(0, ROWS)\n'
         if environment.getattr(l_1_k, 'uses_i'):
             pass
-            yield '    i = (first + offset + row)[:, None]\n'
+            yield '    i = (first + offset + row)'
+            yield str(environment.getattr(l_1_k, 'widened'))
+            yield '[:, None]\n'
         yield str(context.call((undefined(name='advance') if l_0_advance is missing else l_0_advance), (environment.getattr(environment.getattr(environment.getattr(l_1_k, 'forward'), 'loads'), 'inputs') + environment.getattr(l_1_k, 'sinks')), _loop_vars=_loop_vars))
         yield str(context.call((undefined(name='load_scalars') if l_0_load_scalars is missing else l_0_load_scalars), environment.getattr(environment.getattr(l_1_k, 'forward'), 'loads'), _loop_vars=_loop_vars))
         yield str(context.call((undefined(name='load_rows') if l_0_load_rows is missing else l_0_load_rows), environment.getattr(environment.getattr(l_1_k, 'forward'), 'loads'), '    ', _loop_vars=_loop_vars))
@@ -434,7 +445,9 @@ def root(context, missing=missing):
         yield ', COLUMNS):\n        column = start + tl.arange(0, COLUMNS)\n'
         if environment.getattr(l_1_k, 'uses_j'):
             pass
-            yield '        j = (first + column)[None, :]\n'
+            yield '        j = (first + column)'
+            yield str(environment.getattr(l_1_k, 'widened'))
+            yield '[None, :]\n'
         yield str(context.call((undefined(name='load_columns') if l_0_load_columns is missing else l_0_load_columns), environment.getattr(environment.getattr(l_1_k, 'forward'), 'loads'), '        ', _loop_vars=_loop_vars))
         yield str(context.call((undefined(name='pair') if l_0_pair is missing else l_0_pair), environment.getattr(environment.getattr(l_1_k, 'forward'), 'loads'), '        ', _loop_vars=_loop_vars))
         yield '        inside = (column < column_count)[None, :]\n'
@@ -540,22 +553,26 @@ def root(context, missing=missing):
             yield '"""\n'
             if environment.getattr(l_2_side, 'table'):
                 pass
-                yield str(context.call((undefined(name='locate') if l_0_locate is missing else l_0_locate), 'ROWS', environment.getattr(environment.getattr(l_2_side, 'table'), 'count'), _loop_vars=_loop_vars))
+                yield str(context.call((undefined(name='locate') if l_0_locate is missing else l_0_locate), l_1_k, 'ROWS', environment.getattr(environment.getattr(l_2_side, 'table'), 'count'), _loop_vars=_loop_vars))
                 yield '    at = block * ROWS + tl.arange(0, ROWS)\n'
             elif environment.getattr(l_2_side, 'rows'):
                 pass
-                yield str(context.call((undefined(name='locate') if l_0_locate is missing else l_0_locate), 'ROWS', 'row_count', _loop_vars=_loop_vars))
+                yield str(context.call((undefined(name='locate') if l_0_locate is missing else l_0_locate), l_1_k, 'ROWS', 'row_count', _loop_vars=_loop_vars))
                 yield '    row = block * ROWS + tl.arange(0, ROWS)\n'
                 if environment.getattr(l_1_k, 'uses_i'):
                     pass
-                    yield '    i = (first + offset + row)[:, None]\n'
+                    yield '    i = (first + offset + row)'
+                    yield str(environment.getattr(l_1_k, 'widened'))
+                    yield '[:, None]\n'
             else:
                 pass
-                yield str(context.call((undefined(name='locate') if l_0_locate is missing else l_0_locate), 'COLUMNS', 'column_count', _loop_vars=_loop_vars))
+                yield str(context.call((undefined(name='locate') if l_0_locate is missing else l_0_locate), l_1_k, 'COLUMNS', 'column_count', _loop_vars=_loop_vars))
                 yield '    column = block * COLUMNS + tl.arange(0, COLUMNS)\n'
                 if environment.getattr(l_1_k, 'uses_j'):
                     pass
-                    yield '    j = (first + column)[None, :]\n'
+                    yield '    j = (first + column)'
+                    yield str(environment.getattr(l_1_k, 'widened'))
+                    yield '[None, :]\n'
             yield str(context.call((undefined(name='advance') if l_0_advance is missing else l_0_advance), (environment.getattr(environment.getattr(l_2_side, 'loads'), 'inputs') + environment.getattr(environment.getattr(l_2_side, 'loads'), 'gradients')), _loop_vars=_loop_vars))
             yield str(context.call((undefined(name='load_scalars') if l_0_load_scalars is missing else l_0_load_scalars), environment.getattr(l_2_side, 'loads'), _loop_vars=_loop_vars))
             if environment.getattr(l_2_side, 'table'):
@@ -600,9 +617,13 @@ def root(context, missing=missing):
             yield '):\n'
             if environment.getattr(l_2_side, 'table'):
                 pass
-                yield '        row = start + tl.arange(0, ROWS)\n        i = (first + offset + row)[:, None]\n        column = '
+                yield '        row = start + tl.arange(0, ROWS)\n        i = (first + offset + row)'
+                yield str(environment.getattr(l_1_k, 'widened'))
+                yield '[:, None]\n        column = '
                 yield str(environment.getattr(l_2_side, 'first'))
-                yield ' + tl.arange(0, COLUMNS)\n        exists = (column >= 0)[None, :]\n        column = tl.maximum(column, 0)\n        j = (first + column)[None, :]\n'
+                yield ' + tl.arange(0, COLUMNS)\n        exists = (column >= 0)[None, :]\n        column = tl.maximum(column, 0)\n        j = (first + column)'
+                yield str(environment.getattr(l_1_k, 'widened'))
+                yield '[None, :]\n'
                 yield str(context.call((undefined(name='load_rows') if l_0_load_rows is missing else l_0_load_rows), environment.getattr(l_2_side, 'loads'), '        ', _loop_vars=_loop_vars))
                 yield str(context.call((undefined(name='load_columns') if l_0_load_columns is missing else l_0_load_columns), environment.getattr(l_2_side, 'loads'), '        ', _loop_vars=_loop_vars))
                 for l_3_t in environment.getattr(environment.getattr(l_2_side, 'loads'), 'gradients'):
@@ -619,14 +640,18 @@ def root(context, missing=missing):
                 yield '        column = start + tl.arange(0, COLUMNS)\n'
                 if environment.getattr(l_1_k, 'uses_j'):
                     pass
-                    yield '        j = (first + column)[None, :]\n'
+                    yield '        j = (first + column)'
+                    yield str(environment.getattr(l_1_k, 'widened'))
+                    yield '[None, :]\n'
                 yield str(context.call((undefined(name='load_columns') if l_0_load_columns is missing else l_0_load_columns), environment.getattr(l_2_side, 'loads'), '        ', _loop_vars=_loop_vars))
             else:
                 pass
                 yield '        row = start + tl.arange(0, ROWS)\n'
                 if environment.getattr(l_1_k, 'uses_i'):
                     pass
-                    yield '        i = (first + offset + row)[:, None]\n'
+                    yield '        i = (first + offset + row)'
+                    yield str(environment.getattr(l_1_k, 'widened'))
+                    yield '[:, None]\n'
                 yield str(context.call((undefined(name='load_rows') if l_0_load_rows is missing else l_0_load_rows), environment.getattr(l_2_side, 'loads'), '        ', _loop_vars=_loop_vars))
                 for l_3_t in environment.getattr(environment.getattr(l_2_side, 'loads'), 'gradients'):
                     _loop_vars = {}
@@ -860,10 +885,10 @@ def root(context, missing=missing):
             yield '.reshape(*lead, *'
             yield str(l_2_each)
             yield '.shape[2:])'
-            yield str((', ' if (not environment.getattr(l_2_loop, 'last')) else cond_expr_undefined("the inline if-expression on line 348 in 'kernels.py.jinja' evaluated to false and no else section was defined.")))
+            yield str((', ' if (not environment.getattr(l_2_loop, 'last')) else cond_expr_undefined("the inline if-expression on line 351 in 'kernels.py.jinja' evaluated to false and no else section was defined.")))
         l_2_loop = l_2_each = missing
         yield '\n\n\n'
     l_1_loop = l_1_k = l_1_called = missing
 
 blocks = {}
-debug_info = '2=43&3=49&4=60&5=63&6=68&13=75&14=80&16=84&17=89&18=91&25=101&26=110&30=118&31=123&34=128&35=133&38=144&39=155&41=173&42=184&44=196&45=207&46=212&47=217&50=228&51=235&52=239&53=245&54=248&57=257&58=261&61=272&62=279&63=283&64=289&65=292&68=301&69=305&72=316&73=323&74=327&76=336&77=340&78=345&83=364&84=368&88=372&89=374&91=376&92=378&94=380&97=383&98=384&99=385&100=386&101=388&102=392&104=397&105=400&107=402&108=406&109=408&117=414&118=418&120=423&121=427&123=431&125=435&128=438&129=439&131=441&132=445&134=448&135=450&136=454&146=458&147=462&149=465&150=469&151=471&152=473&153=476&155=489&158=496&162=499&163=503&164=505&165=508&167=521&170=526&171=529&174=531&178=535&179=537&181=539&182=541&183=543&185=545&186=547&188=549&192=554&194=556&198=559&199=560&200=561&201=563&202=565&203=566&204=570&207=577&209=578&210=582&212=587&213=591&215=595&216=601&219=604&223=606&224=607&225=608&226=612&228=617&230=620&233=623&236=627&239=630&240=631&241=635&244=640&245=642&246=644&247=648&249=651&250=653&251=657&255=661&256=665&258=672&259=676&261=679&262=683&264=686&265=690&271=697&272=702&273=704&274=710&275=712&276=714&277=718&280=722&284=724&285=726&286=728&287=734&289=736&292=738&293=740&294=744&295=746&296=750&298=754&301=756&302=759&303=761&304=767&305=769&306=771&307=775&309=778&311=782&312=784&313=786&315=788&316=790&317=792&318=798&321=801&322=805&324=809&327=811&328=813&329=817&333=819&335=821&336=827&338=829&339=833&342=837&343=839&344=843&346=846&347=849&348=856'
+debug_info = '2=43&3=49&4=60&5=63&6=68&13=75&14=80&16=84&17=89&18=91&20=95&28=106&29=117&30=121&33=127&34=132&37=137&38=142&41=153&42=164&44=182&45=193&47=205&48=216&49=221&50=226&53=237&54=244&55=248&56=254&57=257&60=266&61=270&64=281&65=288&66=292&67=298&68=301&71=310&72=314&75=325&76=332&77=336&79=345&80=349&81=354&86=373&87=377&91=381&92=383&94=385&95=387&97=389&98=392&100=394&101=395&102=396&103=397&104=399&105=403&107=408&108=411&110=413&111=417&112=419&120=425&121=429&123=434&124=438&126=442&128=446&129=449&131=451&132=452&134=454&135=458&137=461&138=463&139=467&149=471&150=475&152=478&153=482&154=484&155=486&156=489&158=502&161=509&165=512&166=516&167=518&168=521&170=534&173=539&174=542&177=544&181=548&182=550&184=552&185=554&186=556&188=558&189=560&191=562&192=565&195=569&197=571&198=574&201=576&202=577&203=578&204=580&205=582&206=583&207=587&210=594&212=595&213=599&215=604&216=608&218=612&219=618&221=621&222=623&225=625&226=627&227=628&228=629&229=633&231=638&233=641&234=644&236=646&239=650&240=653&242=655&243=656&244=660&247=665&248=667&249=669&250=673&252=676&253=678&254=682&258=686&259=690&261=697&262=701&264=704&265=708&267=711&268=715&274=722&275=727&276=729&277=735&278=737&279=739&280=743&283=747&287=749&288=751&289=753&290=759&292=761&295=763&296=765&297=769&298=771&299=775&301=779&304=781&305=784&306=786&307=792&308=794&309=796&310=800&312=803&314=807&315=809&316=811&318=813&319=815&320=817&321=823&324=826&325=830&327=834&330=836&331=838&332=842&336=844&338=846&339=852&341=854&342=858&345=862&346=864&347=868&349=871&350=874&351=881'
