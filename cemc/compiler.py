@@ -15,6 +15,7 @@ against autograd and shares no code with anything after semantics.
 from __future__ import annotations
 
 import gc
+import importlib
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -138,7 +139,7 @@ def _compile(source: Source, trace: Trace) -> list[Result]:
 
 def _compile_energy(energy: typed.Energy, warnings: tuple[str, ...], trace: Trace) -> Result:
     with trace.stage("import sympy"):
-        import sympy  # noqa: F401 - timed by itself: it is most of a cold compilation
+        importlib.import_module("sympy")  # By itself: it is most of a cold compilation.
     from cemc import emit, program, recognise, symbolic
     from cemc.diagnostics import render
     from cemc.semantics.future import later_reads

@@ -6,9 +6,10 @@ lm_eval itself would not know their type, which is registered where `examples.hf
 
 from __future__ import annotations
 
+import importlib
+
 from lm_eval.__main__ import cli_evaluate
 
-import examples.hf  # noqa: F401  # for what it registers
-
 if __name__ == "__main__":
+    importlib.import_module("examples.hf")
     cli_evaluate()

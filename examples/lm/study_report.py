@@ -31,13 +31,15 @@ def table(outcomes: dict[str, list[Record]], speeds: dict[str, Record | None]) -
         if not runs:
             continue
         perplexities = [run["perplexity"] for run in runs]
+        # One run has no spread.
+        about = f" ± {spread(perplexities):.2f}" if len(runs) > 1 else ""
         memory = max(run["peak_memory"] for run in runs)
         timed = speeds.get(name)
         speed = "" if timed is None else f"{timed['ratio']:.2f}"
         tokens = "" if timed is None else f"{timed['tokens_per_second']:,.0f}"
         lines.append(
             f"| {name} | {runs[0]['parameters']:,} | {runs[0]['flops_per_token'] / 1e6:.2f} "
-            f"| {runs[0]['learning_rate']:g} | {statistics.fmean(perplexities):.2f} ± {spread(perplexities):.2f} "
+            f"| {runs[0]['learning_rate']:g} | {statistics.fmean(perplexities):.2f}{about} "
             f"| {len(runs)} | {speed} | {tokens} | {memory / 2**20:,.0f} MiB |\n"
         )
     return HEAD + "".join(lines)
