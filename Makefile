@@ -53,13 +53,13 @@ $(NEWEST)/installed: $(VENV)/installed
 	$(NEWEST)/bin/python -m pip install --quiet --no-deps triton==3.9.0
 	@touch $@
 
-# The stamp is written last, so that an interrupted installation is taken up again. The build back end comes first, for
-# then the package itself is built with the pinned one, without a second download.
+# The stamp is written last, so that an interrupted installation is taken up again. The build back ends come first: the
+# package itself, and what the evaluation harness needs as source, are built with the pinned ones, without a second download.
 $(VENV)/installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "cemc needs Python 3.11 or newer; say which with make PYTHON=...")'
 	@echo "Installing into $(VENV), once; the downloads take a few minutes."
 	$(PYTHON) -m venv $(VENV)
-	$(PY) -m pip install --quiet --constraint constraints.txt hatchling
+	$(PY) -m pip install --quiet --constraint constraints.txt hatchling setuptools
 	$(PY) -m pip install --quiet --constraint constraints.txt --no-build-isolation --editable '.[eval,tensorboard,dev]'
 	@touch $@
 
