@@ -26,14 +26,16 @@ Recognised:
 
 Backend "torch" runs it so; "generic" is plain operations, differentiable any number of times.
 
-There are no Triton kernels:
-
-    no sums over pairs of tokens, and no element-wise run before a projection
+Triton kernels, in dense_associative_memory_kernels.py: what is element-wise between projections. The rest is torch.
 """
 
 from __future__ import annotations
 
+import sys
 from contextlib import nullcontext
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -86,6 +88,8 @@ class DenseAssociativeMemory(nn.Module):
         with _autocast_off(x):
             if self.backend == "generic":
                 result = self._update_generic(x, steps)
+            elif _on_kernels(self.backend, x):
+                result = self._update_triton(x, steps, low)
             else:
                 result = self._update_torch(x, steps, low)
         if cache is None:
@@ -114,6 +118,17 @@ class DenseAssociativeMemory(nn.Module):
 
     def extra_repr(self) -> str:
         return f"d={self.d}, patterns={self.patterns}, n={self.n}, backend={self.backend!r}"
+
+    def _update_triton(self, x: Tensor, steps: int, low: torch.dtype) -> Tensor:
+        """`steps` updates; matrix products in dtype `low`, the rest in `acc`."""
+        dtype, acc = x.dtype, torch.promote_types(x.dtype, torch.float32)
+        x = x.to(acc)
+        M = self.M.to(low)  # [patterns, d]
+        for _ in range(steps):
+            z = (x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6)).to(low)  # [..., token, d]
+            Mz = F.linear(z, M).to(acc)  # [..., token, patterns]
+            x = x + (_kernels.pointwise(0 < Mz, Mz.to(low), number_1=self.n - 1) @ M).to(acc)
+        return x.to(dtype)
 
     def _update_torch(self, x: Tensor, steps: int, low: torch.dtype) -> Tensor:
         """`steps` updates; matrix products in dtype `low`, the rest in `acc`."""
@@ -162,10 +177,45 @@ def _size(name: str, value: int) -> int:
 
 def _backend(backend: str) -> str:
     """The name of a backend, checked."""
-    if backend not in ("auto", "generic", "torch"):
-        why = "; this energy has no Triton kernels, see the head of its file" if backend == "triton" else ""
-        raise ValueError(f'backend: expected "auto", "generic" or "torch", got {backend!r}{why}')
+    if backend not in ("auto", "generic", "torch", "triton"):
+        raise ValueError(f'backend: expected "auto", "generic", "torch" or "triton", got {backend!r}')
+    if backend == "triton" and isinstance(_kernels, str):
+        raise ValueError(f'backend: "triton" cannot run here: {_kernels}')
     return backend
+
+
+def _on_kernels(backend: str, x: Tensor, **widths: int) -> bool:
+    """Whether the Triton kernels do the work: if asked for, or on a GPU by itself."""
+    if backend not in ("auto", "triton") or isinstance(_kernels, str):
+        return False
+    wide = [f"{axis}={width}" for axis, width in widths.items() if width > 256]
+    if backend == "auto":
+        return x.is_cuda and x.dtype != torch.float64 and not wide
+    if wide:
+        raise ValueError(f'backend: "triton" has kernels for widths up to 256, got {", ".join(wide)}')
+    if _kernels.INTERPRETED == x.is_cuda or (x.is_cuda and x.dtype == torch.float64):
+        where = "the CPU, as Triton interprets" if _kernels.INTERPRETED else "a GPU, in at most 32 bits"
+        raise ValueError(f'backend: "triton" runs on {where}; got {x.dtype} on {x.device}')
+    return True
+
+
+def _load_kernels() -> Any:
+    """The module of Triton kernels in the file beside this one, or why there is none."""
+    path = Path(__file__).with_name("dense_associative_memory_kernels.py")
+    if find_spec("triton") is None:
+        return "Triton is not installed (pip install triton)"
+    if not path.is_file():
+        return f"{path.name} is not beside this file"
+    name = f"{__name__}_kernels"
+    if name not in sys.modules:
+        spec = spec_from_file_location(name, path)
+        assert spec is not None and spec.loader is not None
+        module = sys.modules[name] = module_from_spec(spec)
+        spec.loader.exec_module(module)
+    return sys.modules[name]
+
+
+_kernels = _load_kernels()
 
 
 def _floating(dtype: torch.dtype | None) -> None:

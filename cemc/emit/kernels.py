@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from cemc.emit.pointwise import PointwiseKernel
 
-_REFERENCE = re.compile(r"(?<![\w.])_(?:sigmoid|tanh|softplus|normal_cdf|sqrt|sqrt_slope|sign|expm1|log1p)(?=\()")
+_REFERENCE = re.compile(r"(?<![\w.])_(?:sigmoid|tanh|softplus|normal_cdf|sqrt|sqrt_slope|sign|expm1|log1p|power)(?=\()")
 
 
 class Kernel:

@@ -115,7 +115,7 @@ class TilePrinter:
             return add(codes)
         if operation == "mul":
             return self._product(parts)
-        if operation == "pow":
+        if operation == "pow" and isinstance(parts[1], nodes.Number):
             return self._power(parts[0], parts[1])
         if operation in _COMPARISONS:
             left, right = codes
@@ -158,9 +158,8 @@ class TilePrinter:
         base, exponent = (operand.node for operand in node.operands)
         return self._codes[base.number] if isinstance(exponent, nodes.Number) and exponent.value == -1 else None
 
-    def _power(self, base: Node, exponent: Node) -> Code:
-        """A power with a number as its exponent, by multiplication where that is whole."""
-        assert isinstance(exponent, nodes.Number)
+    def _power(self, base: Node, exponent: nodes.Number) -> Code:
+        """A power with a literal exponent, by multiplication where that is whole."""
         value = exponent.value
         if value == _HALF:
             return call("_sqrt", self._codes[base.number])

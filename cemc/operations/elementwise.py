@@ -178,7 +178,7 @@ _RECORDS = (
                 ZERO,
             ),
         ),
-        "{0} ** {1}", "tl.exp({1} * tl.log({0}))", "{0}^{1}", r"{0}^{{{1}}}", domain=(0.1, 3.0), internal=True,
+        "{0} ** {1}", "_power({0}, {1})", "{0}^{1}", r"{0}^{{{1}}}", domain=(0.1, 3.0), internal=True,
     ),
 )  # fmt: skip
 

@@ -37,8 +37,10 @@ class Expressions:
 
 def has_spelling(node: Map) -> bool:
     """Whether an operation can be printed for Triton."""
-    if node.operation == "pow":
-        return isinstance(node.operands[1].node, Number)
+    if node.operation == "pow" and not isinstance(node.operands[1].node, Number):
+        # Of numbers, which may be whole, there is no logarithm in a kernel.
+        base = node.operands[0].node
+        return base.batched or bool(base.dims)
     if node.operation in _PLAIN:
         return True
     record = ELEMENTWISE.get(node.operation)

@@ -43,6 +43,9 @@ def root(context, missing=missing):
     if ('_sqrt_slope' in (undefined(name='wanted') if l_0_wanted is missing else l_0_wanted)):
         pass
         yield '\n\n@triton.jit\ndef _sqrt_slope(u):\n    """Derivative of the square root, 0 at 0."""\n    return tl.where(u == 0, 0.0, 0.5 * tl.rsqrt(tl.where(u == 0, 1.0, u)))\n'
+    if ('_power' in (undefined(name='wanted') if l_0_wanted is missing else l_0_wanted)):
+        pass
+        yield '\n\n@triton.jit\ndef _power(base, exponent):\n    """base ** exponent; of a negative base, whole exponents only."""\n    zero = tl.zeros_like(base + exponent)\n    base, exponent = base + zero, exponent + zero\n    size = tl.abs(base)\n    nothing = tl.where(exponent > 0, 0.0, tl.where(exponent < 0, float("inf"), 1.0))\n    power = tl.where(size == 0, nothing, tl.exp(exponent * tl.log(tl.where(size == 0, 1.0, size))))\n    odd = tl.floor(0.5 * exponent) != 0.5 * exponent\n    whole = tl.floor(exponent) == exponent\n    return tl.where(base < 0, tl.where(whole, tl.where(odd, -power, power), float("nan")), power)\n'
     if ('_sign' in (undefined(name='wanted') if l_0_wanted is missing else l_0_wanted)):
         pass
         yield '\n\n@triton.jit\ndef _sign(u):\n    """-1, 0 or 1."""\n    return tl.where(u > 0, 1.0, 0.0) - tl.where(u < 0, 1.0, 0.0)\n'
@@ -54,4 +57,4 @@ def root(context, missing=missing):
         yield '\n\n@triton.jit\ndef _expm1(u):\n    """exp(u) - 1; near 0 by its series, as the difference cancels there."""\n    series = 1.0 / 5040\n    series = 1.0 / 720 + u * series\n    series = 1.0 / 120 + u * series\n    series = 1.0 / 24 + u * series\n    series = 1.0 / 6 + u * series\n    series = 1.0 / 2 + u * series\n    return tl.where(tl.abs(u) < 0.05, u + u * u * series, tl.exp(u) - 1.0)\n'
 
 blocks = {}
-debug_info = '110=16&129=20&181=24&196=28&205=31&223=34&233=37&241=40&249=43&257=46&265=49&274=52'
+debug_info = '110=16&129=20&181=24&196=28&205=31&223=34&233=37&241=40&249=43&257=46&272=49&280=52&289=55'

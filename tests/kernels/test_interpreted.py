@@ -21,7 +21,8 @@ from tests.kernels.bfloat16 import use_right_bfloat16
 
 ENERGIES = Path(__file__).parents[2] / "examples" / "energies"
 WITH_KERNELS = (
-    "alibi", "attention_sink", "cem_attention", "cem_mlp", "cross_attention", "diagonal_low_rank",
+    "alibi", "attention_sink", "cem_attention", "cem_mlp", "cross_attention", "dense_associative_memory",
+    "diagonal_low_rank",
     "energy_transformer", "geglu", "grouped_query", "linear_attention", "mean_shift", "mixture_of_experts",
     "modern_hopfield", "multi_query", "preconditioned", "query_key_norm", "recursive_held", "recursive_refreshed",
     "reglu", "relative_bias", "sigmoid_attention", "sliding_window", "soft_capped", "squared_relu",
