@@ -59,18 +59,18 @@ class ReductionPrinter:
         if branch.mask is None and finite and never_empty:
             return call(self._library("torch.logsumexp"), self._covering(branch.scores, dims, branch.reduced), dim)
         mask = self._mask(branch, dims, finite)
-        scores = self._covering(branch.scores, dims, branch.reduced)
+        scores = self._covering(branch.scores, dims, branch.reduced, branch.mask)
         return call(self._helper("_logsumexp"), scores, mask, dim, f"empty={self._nothing(empty)}")
 
     def _mask(self, branch: Branch, dims: tuple[str, ...], finite: bool) -> Code:
         """Where a branch has something to add."""
         if not finite and branch.mask is not None:
             self._body.variable(branch.mask.node)
-        mask = None if branch.mask is None else self._covering(branch.mask, dims, branch.reduced)
+        mask = None if branch.mask is None else self._covering(branch.mask, dims, branch.reduced, branch.scores)
         if mask is not None and finite:
             return mask
         self._body.variable(branch.scores.node)
-        scores = self._covering(branch.scores, dims, branch.reduced)
+        scores = self._covering(branch.scores, dims, branch.reduced, branch.mask)
         return self._finite(branch.scores, scores, branch.mask, mask, len(dims) + len(branch.reduced))
 
     def _finite(self, scores: Operand, code: Code, mask: Operand | None, mask_code: Code | None, rank: int) -> Code:
@@ -87,14 +87,19 @@ class ReductionPrinter:
     def _everywhere(self, scores: Code) -> Code:
         return call(self._library("torch.ones_like"), scores, f"dtype={self._library('torch.bool')}")
 
-    def _covering(self, operand: Operand, dims: tuple[str, ...], reduced: tuple[str, ...]) -> Code:
-        """An operand in the frame dims + reduced that has all of the reduced axes."""
+    def _covering(
+        self, operand: Operand, dims: tuple[str, ...], reduced: tuple[str, ...], other: Operand | None = None
+    ) -> Code:
+        """An operand in the frame dims + reduced that has all of the reduced axes that `other` has not."""
         frame = (*dims, *reduced)
         code = self._body.tensor(operand, len(frame))
-        lacking = [position for position in range(len(dims), len(frame)) if position not in operand.at]
-        if not lacking:
+        there = {*operand.at, *(other.at if other is not None else ())}
+        if there.issuperset(range(len(dims), len(frame))):
             return code
-        lengths = [self._body.lengths.size(axis) for axis in reduced]
+        lengths = [
+            "-1" if position in there else self._body.lengths.size(axis)
+            for position, axis in enumerate(reduced, len(dims))
+        ]
         return call(self._helper("_expand_last"), code, *lengths)
 
     def _weights(self, node: nodes.Weights) -> Code:
@@ -124,7 +129,7 @@ class ReductionPrinter:
             return value if allowed is None else call(self._library("torch.where"), allowed, value, "0.0")
         if mask is None:
             self._body.variable(scores.node)
-        code = self._covering(scores, frame[:stay], reduced)
+        code = self._covering(scores, frame[:stay], reduced, mask)
         where = self._everywhere(code) if mask is None else self._body.tensor(mask, len(frame))
         return call(self._helper(helper), code, where, str(len(reduced)))
 

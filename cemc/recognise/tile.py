@@ -240,9 +240,14 @@ class TileBuilder(Expressions):
     def _vectors(self, query: Operand, key: Operand) -> tuple[int, int]:
         """The numbers of vectors of rows and of columns; the frame has the column between row and width, they have
         not."""
+        self._check_width(key)
         key = Operand(key.node, tuple(p - 1 if p >= self.column else p for p in key.at))
         query = Operand(query.node, tuple(p - 1 if p >= self.column else p for p in query.at))
         return index_of(self.queries, query), index_of(self.keys, key)
+
+    def _check_width(self, vectors: Operand) -> None:
+        if vectors.node.dims[vectors.at.index(self.width)] in self._runtime:
+            raise NoKernel(f"{vectors.node.hint or 'an intermediate value'} is a vector along tokens")
 
     def _dot(self, query: int, key: int) -> Node:
         return self.leaf(f"dot {index_of(self.dots, (query, key))}")
@@ -281,6 +286,7 @@ class TileBuilder(Expressions):
     def key(self, parts: Sequence[Operand]) -> int:
         """The number of the values that a sum adds up: a product of vectors over columns, in the frame with a width."""
         joined = self._joined(parts)
+        self._check_width(joined)
         return index_of(self.keys, Operand(joined.node, tuple(p - 1 if p >= self.column else p for p in joined.at)))
 
     def column_factor(self, parts: Sequence[Operand]) -> Node:
