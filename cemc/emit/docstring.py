@@ -14,8 +14,6 @@ from cemc.program.schedule import Schedule
 from cemc.semantics import typed
 from cemc.symbolic.equations import Equations
 
-_WHOLE_WORDS = {"break_long_words": False, "break_on_hyphens": False}
-
 
 def docstring(
     energy: typed.Energy, equations: Equations, recognised: Sequence[Recognition], reasons: Sequence[str], version: str,

@@ -55,7 +55,7 @@ def operator(kernel: Kernel) -> dict[str, Any]:
         "gradient_made": _gradient_made(kernel, learned, like),
         "gradient_tensors": [each.argument for each in kernel.gradients],
         "gradient_stride_arguments": _strides([*kernel.inputs, *kernel.gradients]),
-        "gradient_after": _gradient_after(kernel, learned),
+        "gradient_after": _gradient_after(learned),
         "gradient_results": gradients,
         "gradient_fake": [f"{each.argument}.new_empty({each.argument}.shape)" for each in learned],
         "unpacked": ", ".join(gradients),
@@ -146,7 +146,7 @@ def _padded(kernel: Kernel) -> str:
     return " + ".join(f"_padded({length})" for length in lengths) or "16"
 
 
-def _gradient_after(kernel: Kernel, learned: list[Input]) -> list[str]:
+def _gradient_after(learned: list[Input]) -> list[str]:
     return [
         f"d_{each.argument} = d_{each.argument}.sum(-1).to({each.argument}.dtype)"
         for each in learned

@@ -257,10 +257,6 @@ def conjuncts(truth: Expr) -> tuple[Expr, ...]:
     return truth.args if isinstance(truth, AllOf) else (truth,)
 
 
-def bound_tuple(indices: tuple[IndexSymbol, ...]) -> Tuple:
-    return Tuple(*indices)
-
-
 def sum_over(body: Expr, condition: Expr, indices: tuple[IndexSymbol, ...]) -> Expr:
     """The sum, or the body itself where there is nothing to sum."""
     if body == ZERO:

@@ -34,7 +34,6 @@ from cemc.notation.nodes import (
 )
 from cemc.notation.walk import factors_of, postorder
 from cemc.symbolic.support import Support
-from cemc.symbolic.tables import Tables
 from cemc.symbolic.update import SymbolicEnergy
 
 TOKEN = "token"
@@ -89,13 +88,13 @@ class _Reader:
         reads: dict[tuple[Entry, Expr], None] = {}
         bound: dict[tuple[IndexSymbol, Expr], None] = {}
         _walk(table.body, ONE, reads, bound, {}, self._support)
-        if not all(_at_most(symbol, condition, bounded, self._tables) for symbol, condition in bound):
+        if not all(_at_most(symbol, condition, bounded) for symbol, condition in bound):
             return None
         out: list[tuple[str, tuple[bool, ...]]] = []
         for entry, condition in reads:
             axes = self._axes(entry.name)
             proved = tuple(
-                axis == TOKEN and _at_most(subscript, condition, bounded, self._tables)
+                axis == TOKEN and _at_most(subscript, condition, bounded)
                 for subscript, axis in zip(entry.subscripts, axes, strict=True)
             )
             if entry.name in self._tables:
@@ -180,7 +179,7 @@ def _both(*truths: Expr) -> Expr:
     return ONE if not unique else unique[0] if len(unique) == 1 else AllOf(*unique)
 
 
-def _at_most(expr: Expr, condition: Expr, bounded: frozenset[IndexSymbol], tables: Tables) -> bool:
+def _at_most(expr: Expr, condition: Expr, bounded: frozenset[IndexSymbol]) -> bool:
     """Whether `condition` implies expr <= i, given that each index in `bounded` is."""
     target = _linear(expr)
     if target is None:

@@ -18,7 +18,7 @@ def nested(split: Split, runtime: frozenset[str], graph: Graph) -> Split:
         if not isinstance(node, LogSumExp) or not any(role is True for role in own):
             return None
         inner = [sum(axis in runtime for axis in branch.reduced) for branch in node.branches]
-        if not any(inner) or _plain(node, inner):
+        if not any(inner) or _plain(node):
             return None
         branches = []
         for branch, count in zip(node.branches, inner, strict=True):
@@ -36,7 +36,7 @@ def nested(split: Split, runtime: frozenset[str], graph: Graph) -> Split:
     return Split(step, roles | {done[n].number: each for n, each in roles.items() if n in done})
 
 
-def _plain(node: LogSumExp, inner: list[int]) -> bool:
+def _plain(node: LogSumExp) -> bool:
     """Whether a node has one sum, over one axis, and sinks without conditions: that is one kernel."""
     sums = [branch for branch in node.branches if branch.reduced]
     sinks = [branch for branch in node.branches if not branch.reduced]

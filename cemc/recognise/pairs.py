@@ -170,7 +170,7 @@ class _Matcher:
         if any(row in o.at for o in columns):
             raise NoKernel(f"{_called(node)} depends on more than a pair of tokens")
         weighed = {p for o in pairs for p in o.at}
-        width = self._width(node, columns, weighed, column)
+        width = _own_axis(columns, weighed, column)
         axis = {p: o.node.dims[n] for o in node.operands for n, p in enumerate(o.at)}
         inner = weighed | {p for o in columns for p in o.at}
         anchor = max((o for o in pairs), key=lambda o: (isinstance(o.node, nodes.Weights), len(o.at), o.node.number))
@@ -198,11 +198,6 @@ class _Matcher:
         result = group.add(weights, placed, width is not None)
         frame = [*shared, row, *([width] if width is not None else [])]
         self._places[node.number] = _Place(group, result, tuple(frame), tuple(outside), node)
-
-    def _width(self, node: nodes.Einsum, columns: list[Operand], weighed: set[int], column: int) -> int | None:
-        """The frame position of the values' own axis, along which they are vectors; None if they are numbers."""
-        own = [p for o in columns for p in o.at if p not in weighed and p != column]
-        return own[-1] if own else None
 
     def _softmax(self, pairs: list[Operand], place: Mapping[int, int]) -> Softmax | None:
         """The softmax weights that a product of `pairs` is linear in."""
@@ -317,3 +312,9 @@ class _Place:
         return graph.make(
             nodes.Align, dims=node.dims, batched=node.batched, kind="real", operand=Operand(result, at), hint=node.hint
         )
+
+
+def _own_axis(columns: list[Operand], weighed: set[int], column: int) -> int | None:
+    """The frame position of the values' own axis, along which they are vectors; None if they are numbers."""
+    own = [p for o in columns for p in o.at if p not in weighed and p != column]
+    return own[-1] if own else None

@@ -141,7 +141,7 @@ def _builtin(node: tree.Call, name: str, arguments: list[Expr], context: Context
     elif signature.kind == "product":
         shape = _product(node, name, arguments, context)
     else:
-        shape = _vector(node, name, arguments, context)
+        shape = _vector(name, arguments, context)
     extra = _number_argument(node, name, context)
     if shape is None or extra is None:
         return poison(node.span)
@@ -196,7 +196,7 @@ def _product(node: tree.Call, name: str, arguments: list[Expr], context: Context
     return ()
 
 
-def _vector(node: tree.Call, name: str, arguments: list[Expr], context: Context) -> tuple[Axis, ...] | None:
+def _vector(name: str, arguments: list[Expr], context: Context) -> tuple[Axis, ...] | None:
     vector = arguments[0]
     if len(vector.shape) != 1:
         advice = None

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cemc.diagnostics.energies import BadOperand, BadWrt, GradOutside, NotScalarEnergy, UnlikeEnergies
+from cemc.diagnostics.energies import BadOperand, BadWrt, GradOutside, UnlikeEnergies
 from cemc.diagnostics.names import UnknownName
 from cemc.diagnostics.shapes import RuntimeAxisLeft
 from cemc.operations.signatures import SIGNATURES
-from cemc.semantics.context import Context, describe, is_poison, poison
+from cemc.semantics.context import Context, is_poison, poison
 from cemc.semantics.dispatch import infer, rule
 from cemc.semantics.table import a, closest
 from cemc.semantics.typed import (
@@ -16,7 +16,6 @@ from cemc.semantics.typed import (
     Binary,
     Call,
     ConstantRef,
-    Definition,
     Expr,
     Gradient,
     Negative,
@@ -159,16 +158,3 @@ def _alike(energy: Expr, context: Context) -> bool:
             context.fault(UnlikeEnergies(energy.span, left, right, kind, suggestion=advice))
             return False
     return _alike(energy.left, context) and _alike(energy.right, context)
-
-
-def scalar_energy(definition: Definition, access: Access, context: Context) -> None:
-    """An energy has a number for each of its indices: a vector left over is a forgotten sum."""
-    if definition.body.shape:
-        advice = (
-            f"sum over it: `sum({context.text(definition.body.span)})`" if len(definition.body.shape) == 1 else None
-        )
-        context.fault(
-            NotScalarEnergy(
-                access.span, definition.name, describe(definition.body.shape) + " for each", suggestion=advice
-            )
-        )

@@ -98,7 +98,7 @@ class UpdateBuilder:
                     statement = self._assign(each, declared)
                 else:
                     statement = self._local(each, declared)
-                self._name_later(before, later, each)
+                self._name_later(before, later)
             if statement is None:
                 complete = False
             else:
@@ -107,9 +107,7 @@ class UpdateBuilder:
             self._whole_block(node, statements)
         return Update(repeat, tuple(statements), False)
 
-    def _name_later(
-        self, before: int, later: dict[str, tree.DefinitionStatement], here: tree.DefinitionStatement
-    ) -> None:
+    def _name_later(self, before: int, later: dict[str, tree.DefinitionStatement]) -> None:
         """A name that is defined further down is not unknown, only too early."""
         for place in range(before, len(self.errors)):
             error = self.errors[place]

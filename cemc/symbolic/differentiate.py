@@ -64,14 +64,14 @@ class Differentiator:
         """Name of the table of the derivative of `total` (no free indices) by `target`, a table or declared tensor."""
         active = self._active(total, target)
         reads: dict[str, list[Read]] = defaultdict(list)
-        self._accumulate(total, ONE, target, active, reads)
+        self._accumulate(total, ONE, active, reads)
         for name in reversed(self._order(total)):
             if name == target or name not in reads or name not in self._tables:
                 continue
             table = self._tables[name]
             adjoint = self._adjoint(table.name, reads[name], f"grad_{table.hint}" if table.hint else None)
             seed = substitute_indices(adjoint, table)
-            self._accumulate(table.body, seed, target, active, reads)
+            self._accumulate(table.body, seed, active, reads)
         return self._adjoint(target, reads[target], hint).name
 
     # ------------------------------------------------------------------------------------------ dependence
@@ -115,7 +115,7 @@ class Differentiator:
 
     # ---------------------------------------------------------------------------------------- accumulation
 
-    def _accumulate(self, expr: Expr, seed: Expr, target: str, active: set[Expr], reads: dict[str, list[Read]]) -> None:
+    def _accumulate(self, expr: Expr, seed: Expr, active: set[Expr], reads: dict[str, list[Read]]) -> None:
         """Sends `seed`, the adjoint of `expr`, down to the entries that are active."""
         if expr not in active:
             return

@@ -213,14 +213,14 @@ class _Normaliser:
                 truths.extend(conjuncts(factor.args[0]))
                 self._collect(factor.args[1], factors, truths, bound)
             elif isinstance(factor, Sum) and factor not in self._shared:
-                body, condition, inner = self._renamed(factor, bound)
+                body, condition, inner = self._renamed(factor)
                 bound.extend(inner)
                 truths.extend(conjuncts(condition))
                 self._collect(body, factors, truths, bound)
             else:
                 factors.append(factor)
 
-    def _renamed(self, node: Sum, bound: list[IndexSymbol]) -> tuple[Expr, Expr, tuple[IndexSymbol, ...]]:
+    def _renamed(self, node: Sum) -> tuple[Expr, Expr, tuple[IndexSymbol, ...]]:
         """The parts of an inner sum under index symbols of their own."""
         body, condition, inner = node.args
         fresh = {s: self._tables.index(s.name, s.axis) for s in inner}

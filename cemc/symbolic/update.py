@@ -65,11 +65,11 @@ class _UpdateBuilder(Builder):
 
     def build(self) -> SymbolicEnergy:
         statements: list[Statement] = []
-        for n, statement in enumerate(self.energy.update.statements):
+        for statement in self.energy.update.statements:
             if isinstance(statement, typed.Local):
                 statements.append(Statement(None, self.define(statement.definition, "local").name))
             else:
-                statements.append(Statement(statement.state, self._assignment(n, statement).name))
+                statements.append(Statement(statement.state, self._assignment(statement).name))
         energies = tuple(dict.fromkeys(name for name in self._energies() if name in self.energy.definitions))
         gradients = tuple((wrt, text, table) for (wrt, text), table in self._gradients.items())
         roots = [s.table for s in statements] + list(energies) + [table for _, _, table in gradients]
@@ -77,7 +77,7 @@ class _UpdateBuilder(Builder):
         guard(self.tables, roots)
         return SymbolicEnergy(self.energy, self.tables, tuple(statements), energies, gradients)
 
-    def _assignment(self, n: int, statement: typed.Assign) -> Table:
+    def _assignment(self, statement: typed.Assign) -> Table:
         scope, indices = self.open(statement.indices, statement.value.shape)
         body = self.scalar(statement.value, indices[len(statement.indices) :], scope)
         name = self.tables.fresh_name(f"new {statement.state}")

@@ -125,11 +125,11 @@ class Build(Transformer[Token, tree.File]):
     def product(self, children: list[Any]) -> tree.Node:
         left: tree.Node = children[0]
         for operator, right in zip(children[1::2], children[2::2], strict=True):
-            left = tree.Binary(left.span.to(right.span), str(operator), left, right, span_of(operator))
+            left = tree.Binary(left.span.to(right.span), str(operator), left, right)
         return left
 
     def power(self, children: list[Any]) -> tree.Binary:
-        return tree.Binary(_all(children), "^", children[0], children[2], span_of(children[1]))
+        return tree.Binary(_all(children), "^", children[0], children[2])
 
     def negative(self, children: list[Any]) -> tree.Negative:
         return tree.Negative(_all(children), children[1])

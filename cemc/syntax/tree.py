@@ -46,12 +46,11 @@ class Sum(Node):
 
 
 class Binary(Node):
-    """`* / @ ^`, with the place of the operator."""
+    """`* / @ ^`."""
 
     operator: str
     left: Node
     right: Node
-    operator_span: Span
 
 
 class Transpose(Node):
