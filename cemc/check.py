@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from cemc.compiler import Result, compile_file, load
 from cemc.oracle.compare import TOLERANCE, Comparison, build
 from cemc.oracle.draw import draw
@@ -22,6 +24,10 @@ from cemc.syntax import parse, read_source
 BACKENDS = ("generic", "torch")
 BATCHES: tuple[tuple[int, ...], ...] = ((), (2,), (2, 3))
 STEPS: tuple[tuple[int | None, ...], ...] = ((None, 2), (None, 0), (None, 3))
+
+
+class NoDevice(ValueError):
+    """A device that torch does not know, that is not there, or that has no float64."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +66,12 @@ def backends_of(result: Result, device: str = "cpu") -> tuple[str, ...]:
 def check_file(
     path: str | Path, seed: int = 0, rounds: int = 6, backends: Sequence[str] | None = None, device: str = "cpu"
 ) -> list[CheckReport]:
-    """Compiles a file and checks every energy in it on the `backends`, by default all that run here in float64."""
+    """Compiles a file and checks every energy in it on the `backends`, by default all that run here in float64.
+
+    Raises CemError if the file is wrong, OSError if it cannot be read, NoDevice if `device` cannot be used, and NoSizes
+    (of `cemc.oracle.draw`) if no sizes fit the header of an energy.
+    """
+    _require(device)
     source = read_source(path)
     results = {result.name: result for result in compile_file(path)}
     reports = []
@@ -68,6 +79,15 @@ def check_file(
         chosen = backends_of(results[energy.name], device) if backends is None else backends
         reports += check_energy(energy, load(path, energy.name), seed, rounds, chosen, device)
     return reports
+
+
+def _require(device: str) -> None:
+    """Takes a number to the device and back. What is raised where that fails differs from device to device."""
+    try:
+        torch.zeros((), dtype=torch.float64, device=device).cpu()
+    except (RuntimeError, AssertionError, TypeError) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise NoDevice(f"device {device!r} cannot be used: {reason}") from error
 
 
 def check_energy(

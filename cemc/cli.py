@@ -26,6 +26,9 @@ DONE, WRONG_FILE, WRONG_COMMAND, OUR_FAULT, INTERRUPTED, NO_READER = 0, 1, 2, 3,
 MOST_NOTES = 3
 """Places that are shown where an energy reads later tokens: the others are mostly consequences."""
 
+_SEED_DIGITS = 15
+"""Of a seed: each configuration has a number of 64 bits, a thousand times the seed and more."""
+
 DEBUG = "CEMC_TRACEBACK"
 """Environment variable that lets faults of cemc through as Python tracebacks, for reports and for our own work."""
 
@@ -76,7 +79,7 @@ def _parser() -> argparse.ArgumentParser:
     compile_.add_argument("-o", "--out", required=True, metavar="DIR", help="the folder to write to")
     check = commands.add_parser("check", help="compare with autograd of the energy in float64", allow_abbrev=False)
     check.add_argument("files", nargs="+", metavar="FILE", help="a .cem file")
-    check.add_argument("--seed", type=int, default=0, metavar="N", help="another choice of random inputs")
+    check.add_argument("--seed", type=_seed, default=0, metavar="N", help="another choice of random inputs")
     check.add_argument("--device", default="cpu", metavar="DEVICE", help="where the layer runs (default: cpu)")
     from cemc.inspection.chips import CHIPS, DTYPES
 
@@ -88,6 +91,13 @@ def _parser() -> argparse.ArgumentParser:
     kernels.add_argument("--dtype", choices=DTYPES, default="bfloat16", metavar="DTYPE",
                          help=f"{', '.join(DTYPES)} (default: bfloat16)")  # fmt: skip
     return parser
+
+
+def _seed(text: str) -> int:
+    seed = int(text) if text.isdecimal() and len(text) <= _SEED_DIGITS else None
+    if seed is None:
+        raise argparse.ArgumentTypeError(f"expected a number of at most {_SEED_DIGITS} digits, got {text!r}")
+    return seed
 
 
 def _width(text: str) -> int:
@@ -194,13 +204,21 @@ class _Check:
 
     def __call__(self, path: str) -> int:
         try:
-            from cemc.check import check_file
+            from cemc.check import NoDevice, check_file
+            from cemc.oracle.draw import NoSizes
         except ModuleNotFoundError as error:
             if (error.name or "").partition(".")[0] not in ("torch", "numpy"):
                 raise
             print("cemc: error: checking runs the layer, which needs torch: pip install 'cemc[torch]'", file=sys.stderr)
             return WRONG_COMMAND
-        reports = deeply(lambda: check_file(path, seed=self.seed, device=self.device))
+        try:
+            reports = deeply(lambda: check_file(path, seed=self.seed, device=self.device))
+        except NoDevice as error:
+            print(f"cemc: error: {error}", file=sys.stderr)
+            return WRONG_COMMAND
+        except NoSizes as error:
+            print(f"cemc: error: {path}: {error}", file=sys.stderr)
+            return WRONG_FILE
         for report in reports:
             _print_report(report)
         return DONE if all(report.passed for report in reports) else WRONG_FILE

@@ -11,13 +11,17 @@ from torch import Tensor
 
 from cemc.oracle.sizes import constant_values, exact, header_sizes, number
 from cemc.oracle.uses import axes_subscripted_by, rotated_axes, walk
-from cemc.semantics.typed import Energy, Expr, Given, Parameter, Size
+from cemc.semantics.typed import Energy, Expr, Given, Number, Parameter, Size
 
 ATTEMPTS = 500
 LENGTHS = (1, 2, 3, 5, 8)
 DRAWN = (1, 2, 3, 4, 4, 6, 6, 8, 8)  # header names without a default; many divide by the small ones
 SMALL = (1, 2, 2, 3, 3, 4)  # header names with a number for default
-LARGEST_DEFAULT = 64  # of one that follows from others
+LARGEST = (64, 256, 1024, 4096)  # of one that follows from others; the next where no sizes fit
+
+
+class NoSizes(ValueError):
+    """No sizes were found at which a header is whole, positive and even where it is rotated."""
 
 
 @dataclass(frozen=True)
@@ -57,24 +61,45 @@ class Configuration:
 
 def draw_sizes(energy: Energy, rng: random.Random, largest: int = max(DRAWN)) -> dict[str, int]:
     """Small header sizes: defaults made of other names are kept, the rest is drawn until all divide and the axes
-    rotated by rope are even."""
+    rotated by rope are even. `largest` bounds what is drawn for names without a default, where such sizes fit at all.
+
+    Raises NoSizes where none do.
+    """
     rotated = rotated_axes(energy)
-    for _ in range(ATTEMPTS):
-        drawn = {}
-        for name, header in energy.header.items():
-            if header.default is None:
-                drawn[name] = rng.choice([size for size in DRAWN if size <= largest])
-            elif not any(isinstance(part, Size) for part in walk(header.default)):
-                usual = max(2, int(exact(header.default, {})))
-                drawn[name] = rng.choice([size for size in SMALL if size <= usual])
-        try:
-            sizes = header_sizes(energy, **drawn)
-        except ValueError:
-            continue
-        small = all(size <= LARGEST_DEFAULT for size in sizes.values())
-        if small and all(sizes[name] % 2 == 0 for name in rotated if name in sizes):
-            return sizes
-    raise ValueError(f"no small sizes fit {energy.name}; give them")
+    candidates = [size for size in DRAWN if size <= largest]
+    for bound in LARGEST:
+        for _ in range(ATTEMPTS):
+            sizes = _attempt(energy, rng, candidates)
+            small = sizes is not None and all(size <= bound for size in sizes.values())
+            if sizes is not None and small and all(sizes[name] % 2 == 0 for name in rotated if name in sizes):
+                return sizes
+        candidates = _wider(energy, 4 * bound)
+    raise NoSizes(f"no sizes were found that fit the header of {energy.name}: its defaults are to be positive integers")
+
+
+def _attempt(energy: Energy, rng: random.Random, candidates: Sequence[int]) -> dict[str, int] | None:
+    """Header sizes with one of `candidates` for each name without a default; None where a default does not fit them."""
+    drawn = {}
+    for name, header in energy.header.items():
+        if header.default is None:
+            drawn[name] = rng.choice(candidates)
+        elif not any(isinstance(part, Size) for part in walk(header.default)):
+            usual = max(2, int(exact(header.default, {})))
+            drawn[name] = rng.choice([size for size in SMALL if size <= usual])
+    try:
+        return header_sizes(energy, **drawn)
+    except ValueError:
+        return None
+
+
+def _wider(energy: Energy, bound: int) -> list[int]:
+    """Sizes up to `bound` at which a default such as `d / 96` or `d - 100` may fit: multiples of its numbers and of
+    powers of two, and what is a little larger."""
+    defaults = [header.default for header in energy.header.values() if header.default is not None]
+    numbers = [part.value for default in defaults for part in walk(default) if isinstance(part, Number)]
+    scales = {int(value) for value in numbers if value.denominator == 1} | {2**n for n in range(bound.bit_length())}
+    sizes = {size for scale in scales for small in set(DRAWN) for size in (small * scale, small + scale)}
+    return sorted(size for size in sizes if 1 <= size <= bound)
 
 
 def draw(

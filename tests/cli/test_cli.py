@@ -117,16 +117,41 @@ def test_files_may_not_overwrite_each_other(tmp_path: Path, capsys: pytest.Captu
     assert [path.name for path in (tmp_path / "out").glob("*.py")] == ["good.py"]
 
 
+def test_a_header_that_no_sizes_fit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = "energy never(d, r = d - d) {\n  state x[token, d]\n  param W[r, d]\n  E[i] = norm2(W @ x[i])\n}\n"
+    path = write(tmp_path, "never.cem", text)
+    assert cli.main(["check", path]) == 1
+    assert capsys.readouterr().err.startswith(f"cemc: error: {path}: no sizes were found that fit the header of never")
+
+
 # ------------------------------------------------------------------------------------------------------------ status 2
 
 
 @pytest.mark.parametrize(
     "arguments",
-    [[], ["compile"], ["compile", "f.cem"], ["nonsense"], ["check"], ["--nonsense"], ["check", "--seed", "x", "f.cem"]],
+    [
+        [],
+        ["compile"],
+        ["compile", "f.cem"],
+        ["nonsense"],
+        ["check"],
+        ["--nonsense"],
+        ["check", "--seed", "x", "f.cem"],
+        ["check", "--seed", "-1", "f.cem"],
+        ["check", "--seed", "9" * 16, "f.cem"],
+    ],
 )
 def test_wrong_commands(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(arguments) == 2
     assert "error" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("device", ["nonsense", "meta", "cuda:99"])
+def test_devices_that_cannot_be_used(device: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["check", write(tmp_path, "good.cem", GOOD), "--device", device]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith(f"cemc: error: device '{device}' cannot be used: ")
 
 
 @pytest.mark.parametrize("command", [["compile", "-o", "out"], ["check"]])

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from cemc.oracle.compare import TOLERANCE, Comparison, build, relative_error
 from cemc.oracle.draw import draw, draw_sizes
+from cemc.oracle.sizes import header_sizes
 from tests.oracle.support import typed
 
 GATED = (Path(__file__).parents[2] / "examples" / "energies" / "cem_mlp.cem").read_text()
@@ -138,6 +139,17 @@ def test_drawn_configurations_fit_the_energy() -> None:
     again = draw(energy, 3, batch=(2, 3))
     assert torch.equal(again.states["x"], draw(energy, 3, batch=(2, 3)).states["x"])
     assert draw_sizes(energy, python_random.Random(5)) == draw_sizes(energy, python_random.Random(5))
+
+
+@pytest.mark.parametrize(
+    "header", ["d, h = d / 64, r = d / h", "d, r = d / 96", "d, r = 1000 * d", "d, r = d - 1000", "d, r = d / (4 * 40)"]
+)
+def test_headers_that_small_sizes_do_not_fit(header: str) -> None:
+    text = f"energy wide({header}) {{ state x[token, d] param W[r, d] E[i] = norm2(W @ x[i]) }}"
+    energy = typed(text)
+    configuration = draw(energy, 5)
+    assert configuration.sizes == header_sizes(energy, d=configuration.sizes["d"])
+    assert configuration.parameters["W"].shape == (configuration.sizes["r"], configuration.sizes["d"])
 
 
 NOTHING = """
