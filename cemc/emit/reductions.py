@@ -93,7 +93,8 @@ class ReductionPrinter:
         """An operand in the frame dims + reduced that has all of the reduced axes that `other` has not."""
         frame = (*dims, *reduced)
         code = self._body.tensor(operand, len(frame))
-        there = {*operand.at, *(other.at if other is not None else ())}
+        # A tensor without axes would take the dtype of one that has some.
+        there = {*operand.at, *(other.at if other is not None and operand.at else ())}
         if there.issuperset(range(len(dims), len(frame))):
             return code
         lengths = [
